@@ -1,0 +1,15 @@
+"""What can go wrong, by name. Messages say what was expected, what came, and what to do."""
+
+__all__ = ["ConvergenceWarning", "IntractableError", "StackingError"]
+
+
+class StackingError(Exception):
+    """Base class of Drystone's own errors."""
+
+
+class IntractableError(StackingError, TypeError):
+    """The form cannot give what the score needs (a blank cell of the paper's Table 1)."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A solver stopped before its tolerance was met; the result says by how much."""

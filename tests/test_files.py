@@ -1,0 +1,31 @@
+"""Tests for drystone.files."""
+
+import pytest
+
+from drystone.files import recover, replacing
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(TypeError), replacing(target) as temporary:
+        temporary.write_text(["not", "text"])  # pyright: ignore[reportArgumentType]
+    assert target.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_directory_is_replaced_whole(tmp_path):
+    target = tmp_path / "store"
+    for content in ("one", "two"):
+        with replacing(target) as temporary:
+            temporary.mkdir()
+            (temporary / content).write_text(content)
+    assert [p.name for p in target.iterdir()] == ["two"]
+    assert [p.name for p in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_directory_lost_between_two_renamings_is_recovered(tmp_path):
+    (tmp_path / ".store.0f.old").mkdir()
+    (tmp_path / ".store.0f.old" / "one").write_text("one")
+    recover(tmp_path / "store")
+    assert (tmp_path / "store" / "one").read_text() == "one"
