@@ -1,0 +1,57 @@
+"""What a solver is, and what it hands back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from drystone.described import Described
+from drystone.forms import Form
+from drystone.scores import Score
+from drystone.solvers.newton import Minimum
+from drystone.table import Table
+
+__all__ = ["Solution", "Solver"]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Parameters of a form, and how good they are known to be.
+
+    Attributes:
+        params: arrays by name.
+        gap: certified bound on loss − optimum, or None where there is no certificate.
+        stationarity: first-order measure that is 0 at a stationary point, or None.
+        converged: whether the tolerance was met.
+        iterations: steps taken.
+        note: anything the user should read, such as why it stopped.
+    """
+
+    params: dict[str, np.ndarray]
+    gap: float | None
+    stationarity: float | None
+    converged: bool
+    iterations: int
+    note: str = ""
+
+    @classmethod
+    def certified(cls, minimum: Minimum, tol: float) -> Solution:
+        """Of a convex problem: the Frank–Wolfe gap is the certificate."""
+        return cls({"weights": minimum.weights}, minimum.gap, minimum.gap, minimum.gap <= tol, minimum.iterations)
+
+
+class Solver(Described, ABC):
+    """How the parameters of a form are found.
+
+    Attributes:
+        solves: the (form, score) pairs it is made for; empty if it takes any.
+    """
+
+    solves: ClassVar[tuple[tuple[type[Form], type[Score]], ...]] = ()
+
+    @abstractmethod
+    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+        """Minimise the score of the form on the table."""
