@@ -346,7 +346,7 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
     dropped = {"members": [table.names[k] for k in np.flatnonzero(bad_members)], "rows": []}
     if bad_members.any():
         table = table.select(members=~bad_members)
-    if "log_q" in needed and table.log_q is not None:
+    if "log_q" in needed:
         empty = np.flatnonzero((table.log_q == -np.inf).all(0))
         if empty.size and nonfinite == "raise":
             listed = ", ".join(map(str, empty[:5])) + (", …" if empty.size > 5 else "")
@@ -365,7 +365,6 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
 def _bad_rows(table: Table, name: str) -> np.ndarray:
     """Where a statistic cannot be used, (K, N): NaN or ±inf; for a density, −inf is fine."""
     if name == "log_q":
-        assert table.log_q is not None
         return np.isnan(table.log_q) | (table.log_q == np.inf)
     if name == "draws":
         return np.stack([~np.isfinite(np.asarray(table.draws[k])).all((1, 2)) for k in range(table.K)])

@@ -132,7 +132,7 @@ class Table:
     @property
     def S(self) -> int | None:
         """How many draws a member and simulation, or None without draws."""
-        return None if self.draws is None else self.draws.shape[2]
+        return self.draws.shape[2] if "draws" in self._statistics else None
 
     @property
     def effective_rows(self) -> float:
@@ -155,14 +155,14 @@ class Table:
     # ── statistics ───────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def log_q(self) -> np.ndarray | None:
-        """log q_k(θ_n | y_n), (K, N), or None."""
-        return self._statistics.get("log_q")
+    def log_q(self) -> np.ndarray:
+        """log q_k(θ_n | y_n), (K, N)."""
+        return self._given("log_q")
 
     @property
     def draws(self) -> Any:
-        """θ̃_kns, (K, N, S, d), or None. Anything that slices to NumPy along its first axes."""
-        return self._statistics.get("draws")
+        """θ̃_kns, (K, N, S, d): anything that slices to NumPy along its first axes."""
+        return self._given("draws")
 
     @property
     def rank(self) -> np.ndarray:
@@ -220,19 +220,23 @@ class Table:
             self._memory[key] = make()
         return self._memory[key]
 
+    def _given(self, name: str) -> Any:
+        if name not in self._statistics:
+            raise ValueError(f"the table has no `{name}`; it gives: {', '.join(sorted(self.gives))}.")
+        return self._statistics[name]
+
     def _derived(self, key: str | float, of_draws: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """The statistic ``key``; the first time it is derived from draws (N, S, d), member by member."""
         if key not in self._statistics:
-            if self.draws is None:
+            if "draws" not in self._statistics:
                 raise ValueError(f"the table has neither `{key}` nor `draws` to derive it from.")
             self._statistics[key] = np.stack([of_draws(draws) for draws in self._members_draws()])
         return self._statistics[key]
 
     def _members_draws(self) -> Iterator[np.ndarray]:
         """Draws of each member, (N, S, d)."""
-        if self.draws is None:
-            raise ValueError("the table has no `draws`.")
-        return (np.asarray(self.draws[k]) for k in range(self.K))
+        draws = self.draws
+        return (np.asarray(draws[k]) for k in range(self.K))
 
     # ── parts ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -137,7 +137,7 @@ def test_a_score_cannot_be_asked_to_be_bad():
     with pytest.raises(ValueError, match=r"coefficients .* must be ≥ 0.*-1.*LogScore\(\)"):
         -1 * ds.LogScore()
     with pytest.raises(TypeError, match="scores are added"):
-        ds.LogScore() * ds.LogScore()  # pyright: ignore[reportArgumentType]
+        ds.LogScore() * ds.LogScore()
 
 
 GRADIENTS = [

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 
 import drystone as ds
 from conftest import make_table
 from drystone.solvers import ConvexConcave, Gradient, QuadraticProgram, pick
+from drystone.solvers.convex_concave import RankDistance
 
 pytestmark = pytest.mark.filterwarnings("ignore:ranks alone")
 
@@ -45,8 +47,6 @@ def test_rank_distance_is_no_worse_than_any_of_many_random_weights():
     table = make_table(K=4, N=150, d=2, seed=2)
     fit = ds.stack(table, score=ds.RankCvM())
     rng = np.random.default_rng(0)
-    from drystone.solvers.convex_concave import RankDistance
-
     distance = RankDistance(table.rank, table.row_weights)
     tried = min(distance.value(w) for w in [*np.eye(4), *rng.dirichlet(np.ones(4) / 2, 4000)])
     assert fit.loss <= tried + 1e-12
@@ -64,8 +64,6 @@ def test_each_round_of_the_convex_concave_procedure_lowers_the_distance():
 
 
 def _tensors(solution):
-    import torch
-
     return {"weights": torch.tensor(solution.params["weights"])}
 
 
@@ -84,11 +82,8 @@ def test_noise_that_spoils_convexity_is_reported():
     draws = rng.normal(size=(12, 15, 5, 1))  # twelve members that differ by noise alone
     with pytest.warns(ds.ConvergenceWarning, match="not conditionally negative definite"):
         fit = ds.stack(ds.Table(theta, draws=draws), score=ds.EnergyScore())
-    best = min(
-        ds.stack(ds.Table(theta, draws=draws), score=ds.EnergyScore(), solver=Gradient(starts=20), tol=np.inf).loss
-        for _ in range(1)
-    )
-    assert fit.loss - fit.gap <= best  # the certificate covers the noise
+    other = ds.stack(ds.Table(theta, draws=draws), score=ds.EnergyScore(), solver=Gradient(starts=20), tol=1)
+    assert fit.loss - fit.gap <= other.loss  # the certificate covers the noise
 
 
 def test_the_solver_is_picked_from_the_pair():

@@ -115,9 +115,7 @@ class Multiplicative(Solver):
 
 def log_loss(table: Table) -> LogLoss:
     """The problem of a table, after the rows' maxima are taken out."""
-    log_q = table.log_q
-    assert log_q is not None
-    return LogLoss(np.exp(log_q - log_q.max(0)), table.row_weights)
+    return LogLoss(np.exp(table.log_q - table.log_q.max(0)), table.row_weights)
 
 
 def _starters(w: np.ndarray, L: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ def simplex_starts(table: Table, value: Callable[[np.ndarray], float], n: int, s
     vertices = np.eye(K)
     best = vertices[int(np.argmin([value(vertex) for vertex in vertices]))]
     starts = [uniform, 0.99 * best + 0.01 * uniform]
-    if "log_q" in table.gives and np.isfinite(table.log_q).all():  # pyright: ignore[reportArgumentType, reportCallIssue]
+    if "log_q" in table.gives and np.isfinite(table.log_q).all():
         starts.append(SQP().solve(table, Mixture(), LogScore(), 1e-6, seed).params["weights"])
     rng = np.random.default_rng(seed)
     starts.extend(rng.dirichlet(np.ones(K)) for _ in range(n - len(starts)))
