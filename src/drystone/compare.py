@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from drystone.forms import Mixture, View
-from drystone.scores import EnergyScore, LogScore, MomentScore, RowScore, Score
+from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RowScore, Score
 from drystone.stack import Stacking, stack
 from drystone.table import Table
 from drystone.threads import one_thread
@@ -83,6 +83,7 @@ METRICS: tuple[Metric, ...] = (
     coverage_error(0.1),
     of_rows("moment error", MomentScore(diagonal=True)),
     of_rows("energy score", EnergyScore()),
+    of_rows("90% interval score", IntervalScore(0.1)),
 )
 
 

@@ -10,13 +10,15 @@ no draw ever meets itself, a member given twice changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from drystone.table import Table
 
-__all__ = ["averages", "pairs", "spread", "to_truth"]
+__all__ = ["averages", "first_draws", "pairs", "spread", "to_truth"]
 
 # Distances held at once (32 MB in float64).
 BLOCK = 2**22
@@ -27,36 +29,42 @@ def averages(table: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor,
 
     def compute() -> tuple[Tensor, Tensor]:
         unit, a = torch.tensor(scale), torch.as_tensor(table.row_weights)
-        used = _subset(table, np.arange(table.K), most)
-        K, N, M, _ = used.shape
-        between = torch.zeros(K, K, dtype=torch.float64)
-        step = max(1, BLOCK // (M * K**2))
-        for start in range(0, N, step):
-            rows = slice(start, start + step)
-            between += torch.tensordot(a[rows], pairs(used[:, rows] / unit), 1)
-        return to_truth(table, unit) @ a, between
+        between, done = torch.zeros(table.K, table.K, dtype=torch.float64), 0
+        for block in _blocks(first_draws(table, most) / unit):
+            between += torch.tensordot(a[done : done + len(block)], block, 1)
+            done += len(block)
+        return to_truth(table, scale) @ a, between
 
     return table.remember(("distances", most, scale), compute)
 
 
-def to_truth(table: Table, scale: Tensor) -> Tensor:
-    """A_kn, (K, N), over all draws of the table."""
-    theta = torch.as_tensor(table.theta)[:, None, :]
-    of_member = [
-        ((torch.as_tensor(np.asarray(table.draws[k])) - theta) / scale).norm(dim=-1).mean(-1)
-        for k in range(table.K)
-    ]
-    return torch.stack(of_member)
+def to_truth(table: Table, scale: tuple[float, ...]) -> Tensor:
+    """A_kn, (K, N), over all draws of the table; computed once for a table."""
+
+    def compute() -> Tensor:
+        theta, unit = torch.as_tensor(table.theta)[:, None, :], torch.tensor(scale)
+        return torch.stack([((_draws(table, k) - theta) / unit).norm(dim=-1).mean(-1) for k in range(table.K)])
+
+    return table.remember(("to truth", scale), compute)
 
 
 def spread(table: Table, weights: Tensor, most: int, scale: Tensor) -> Tensor:
-    """Σ_jk w_j w_k B_jkn for given weights, (N,); only members with weight are looked at."""
-    members = np.flatnonzero(weights.numpy())
+    """Σ_jk w_j w_k B_jkn for weights (K,) or, one set a row, (N, K): (N,)."""
+    if weights.ndim == 2:  # many different weights will be asked for: hold B for every row
+        key = ("pairs", most, tuple(scale.tolist()))
+        between = table.remember(key, lambda: torch.cat(list(_blocks(first_draws(table, most) / scale))))
+        return torch.einsum("njk,nj,nk->n", between, weights, weights)
+    members = np.flatnonzero(weights.numpy())  # the others are not looked at
     w = weights[members]
-    used = _subset(table, members, most) / scale
-    K, N, M, _ = used.shape
+    blocks = _blocks(first_draws(table, most, members) / scale)
+    return torch.cat([torch.einsum("njk,j,k->n", between, w, w) for between in blocks])
+
+
+def _blocks(draws: Tensor) -> Iterator[Tensor]:
+    """B of draws (K, N, M, d) in blocks of rows that fit in memory, (n, K, K) each."""
+    K, N, M, _ = draws.shape
     step = max(1, BLOCK // (M * K**2))
-    return torch.cat([torch.einsum("njk,j,k->n", pairs(used[:, n : n + step]), w, w) for n in range(0, N, step)])
+    return (pairs(draws[:, start : start + step]) for start in range(0, N, step))
 
 
 def pairs(draws: Tensor) -> Tensor:
@@ -67,11 +75,12 @@ def pairs(draws: Tensor) -> Tensor:
     return (distance + distance.mT) / 2
 
 
-def _subset(table: Table, members: np.ndarray, most: int) -> Tensor:
+def first_draws(table: Table, most: int, members: np.ndarray | None = None) -> Tensor:
     """The first draws of each member and row, at most ``most``, (K, N, M, d), in float64."""
     if table.draws.shape[2] < 2:
-        raise ValueError("the energy score needs at least 2 draws a simulation; got 1.")
-    return torch.stack([_draws(table, k)[:, :most].double() for k in members])
+        raise ValueError("distances between draws need at least 2 draws a simulation; got 1.")
+    chosen = range(table.K) if members is None else members
+    return torch.stack([_draws(table, k)[:, :most].double() for k in chosen])
 
 
 def _draws(table: Table, k: int) -> Tensor:

@@ -20,11 +20,13 @@ from scipy.special import logsumexp
 from drystone.allocation import allocate, pool
 from drystone.arrays import as_numpy
 from drystone.errors import IntractableError
-from drystone.forms import Mixture
+from drystone.forms import IntervalAggregation, LocalMixture, Mixture, SampleAggregation
+from drystone.levels import check_levels, each_level
 from drystone.members import Member, name_members
-from drystone.stack import Stacking
+from drystone.stack import Stacking, as_tensors
+from drystone.table import Table
 
-__all__ = ["MixturePosterior", "StackedPosterior", "stacked_posterior"]
+__all__ = ["StackedPosterior", "stacked_posterior"]
 
 # How many draws stand behind a mean, a covariance or an interval unless the caller says otherwise.
 DRAWS = 10_000
@@ -33,9 +35,11 @@ DRAWS = 10_000
 def stacked_posterior(fit: Stacking, members: Mapping[str, Any] | Sequence[Any]) -> StackedPosterior:
     """The posterior of a fit over the members it was fitted to, in the same order or by name."""
     named = name_members(members, fit.names)
-    if isinstance(fit.form, Mixture):
+    if isinstance(fit.form, Mixture | LocalMixture):
         return MixturePosterior(fit, named)
-    raise IntractableError(f"{type(fit.form).__name__} has no posterior at new data.")
+    if isinstance(fit.form, SampleAggregation):
+        return AggregatedPosterior(fit, named)
+    return AggregatedIntervals(fit, named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +125,7 @@ class StackedPosterior(ABC):
 
     def interval(self, x: Any, alpha: float = 0.1, *, draws: int = DRAWS, seed: int | None = None) -> Any:
         """Central 1 − alpha interval of each parameter at one observation, (d, 2), over ``draws`` draws."""
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha must be in (0, 1); got {alpha}. Did you mean alpha=0.1 for a 90 % interval?")
+        check_levels(alpha)
         sample = as_numpy(self.sample((draws,), x, seed=seed))
         return _like(x, np.quantile(sample, [alpha / 2, 1 - alpha / 2], axis=0).T)
 
@@ -158,8 +161,61 @@ class MixturePosterior(StackedPosterior):
         return np.asarray(logsumexp(log_q, axis=-1, b=weights[..., support]))
 
     def _weights(self, y: np.ndarray) -> np.ndarray:
-        """Weights for the rows of y: (K,), the same for all."""
+        """Weights for the rows of y: (K,) if they are the same for all, else (N, K)."""
+        if isinstance(self.fit.form, LocalMixture):
+            return self.fit.form.weights_at(as_tensors(self.fit.params), y).numpy()
         return self.fit.weights
+
+
+class AggregatedPosterior(StackedPosterior):
+    """θ* = w_0 + Σ_k W_k θ̃_k: a sampler without a density."""
+
+    def _draw(self, n: int, y: np.ndarray, rng: np.random.Generator, seeded: bool) -> np.ndarray:
+        """A draw of every member that matters for every draw of the sum."""
+        seeds = rng.integers(2**62, size=len(self.members))
+        used, params = self.fit.form.used(self.fit.params)
+        draws = [self.members[k].sample(n, y, int(seeds[k]) if seeded else None) for k in used]
+        return params["offset"] + np.einsum("kij,knbj->nbi", params["matrix"], np.stack(draws))
+
+    def _log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        raise IntractableError("aggregated samples have no density; stack with Mixture if you need log_prob.")
+
+
+class AggregatedIntervals(StackedPosterior):
+    """Intervals whose ends are weighted sums of the members' ends; neither draws nor a density."""
+
+    def interval(self, x: Any, alpha: float | None = None, *, draws: int = DRAWS, seed: int | None = None) -> Any:
+        """The aggregated interval of each parameter at one observation, (d, 2).
+
+        Args:
+            x: the observation.
+            alpha: a level that was fitted; None for the only one.
+            draws: how many draws of each member its own ends are read off.
+            seed: of the members' draws.
+        """
+        levels = each_level(self._form.alpha)
+        alpha = levels[0] if alpha is None and len(levels) == 1 else alpha
+        if alpha is None:
+            raise ValueError(f"intervals were fitted at several levels, {levels}; say which `alpha`.")
+        y = _one_observation(x)
+        seeds = np.random.SeedSequence(seed).generate_state(len(self.members))
+        used, params = self._form.used(self.fit.params)
+        drawn = [self.members[k].sample(draws, y, None if seed is None else int(seeds[k])) for k in used]
+        at_x = Table(drawn[0][:1, 0], draws=np.stack(drawn).transpose(0, 2, 1, 3))
+        return _like(x, self._form.combine(as_tensors(params), at_x).interval(alpha)[0].numpy())
+
+    @property
+    def _form(self) -> IntervalAggregation:
+        assert isinstance(self.fit.form, IntervalAggregation)
+        return self.fit.form
+
+    def _draw(self, n: int, y: np.ndarray, rng: np.random.Generator, seeded: bool) -> np.ndarray:
+        raise IntractableError("aggregated intervals are not a distribution: they have no draws, only `interval`.")
+
+    def _log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        raise IntractableError(
+            "aggregated intervals are not a distribution: they have no density, only `interval`."
+        )
 
 
 def _one_observation(x: Any) -> np.ndarray:

@@ -18,6 +18,7 @@ from drystone import forms, scores, solvers
 from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.files import replacing
 from drystone.forms import Form, Mixture, View
+from drystone.kernel import near
 from drystone.scores import LogScore, RankCvM, RankMoments, Score, Sum
 from drystone.solvers import Solution, Solver
 from drystone.table import Table
@@ -26,7 +27,7 @@ from drystone.threads import one_thread
 if TYPE_CHECKING:
     from drystone.posterior import StackedPosterior
 
-__all__ = ["Applied", "Stacking", "stack"]
+__all__ = ["Applied", "Stacking", "as_tensors", "stack"]
 
 FORMAT, VERSION = "drystone-stacking", 1
 
@@ -40,6 +41,8 @@ def stack(
     tol: float = 1e-8,
     seed: int = 0,
     nonfinite: str = "raise",
+    at: Any = None,
+    bandwidth: float | None = None,
 ) -> Stacking:
     """Find the parameters of ``form`` that minimise ``score`` on ``table``.
 
@@ -52,6 +55,8 @@ def stack(
         seed: of random starts.
         nonfinite: what to do with members whose statistics are NaN or +inf, and rows where every density is 0:
             "raise", or "drop" them and list them in the result.
+        at: an observation; rows whose y is near it count more, so that the weights are those for this y.
+        bandwidth: how near, in standard deviations of y; None for one that leaves a quarter of the rows.
 
     Raises:
         IntractableError: the form cannot give what the score needs; before anything is solved.
@@ -73,12 +78,19 @@ def stack(
             stacklevel=2,
         )
     begun = time.perf_counter()
+    notes = []
+    if at is not None:
+        table, note = near(table, at, bandwidth)
+        notes.append(note)
+    elif bandwidth is not None:
+        raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
     cleaned, dropped = _clean(table, form, score, nonfinite)
     kept = np.array([table.names.index(name) for name in cleaned.names])
     with one_thread():
         solution = solver.solve(cleaned, form, score, tol, seed)
+        form = solution.form or form
         params = solution.params if len(kept) == table.K else form.embed(solution.params, kept, table.K)
-        loss, terms = _losses(form.combine(_tensors(solution.params), cleaned), score)
+        loss, terms = _losses(form.combine(as_tensors(solution.params), cleaned), score)
     fit = Stacking(
         form=form,
         score=score,
@@ -94,7 +106,7 @@ def stack(
         names=table.names,
         parameters=table.parameters,
         dropped=dropped,
-        notes=tuple(_notes(solution, cleaned, form)),
+        notes=(*notes, *_notes(solution, cleaned, form)),
     )
     if not solution.converged:
         warnings.warn(_unconverged(solution, solver, tol), ConvergenceWarning, stacklevel=2)
@@ -172,7 +184,7 @@ class Stacking:
                 f"the table's members are not those of the fit; only one of the two has {unknown[:5]}."
             )
         used, params = self.form.used(self.params)
-        return self.form.combine(_tensors(params), table.select(members=[self.names[k] for k in used]))
+        return self.form.combine(as_tensors(params), table.select(members=[self.names[k] for k in used]))
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -189,12 +201,13 @@ class Stacking:
             temporary.write_text(json.dumps(plain, default=repr, indent=1))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], score: Score | None = None) -> Stacking:
+    def load(cls, path: str | os.PathLike[str], score: Score | None = None, form: Form | None = None) -> Stacking:
         """Read what :meth:`save` wrote.
 
         Args:
             path: the file.
             score: the score, if it is one of your own: code is never stored.
+            form: the form, if it holds code: a local mixture with an embedding.
         """
         try:
             plain = json.loads(Path(path).read_text())
@@ -205,7 +218,11 @@ class Stacking:
             raise ValueError(
                 f"{os.fspath(path)!r} is {kind!r} version {version}; expected {FORMAT!r} up to version {VERSION}."
             )
-        plain["form"] = _revive(plain["form"], forms)
+        if form is None and plain["form"].get("embedding"):
+            raise ValueError(
+                "the fit has an embedding, which is code and not stored; pass it: load(path, form=...)."
+            )
+        plain["form"] = _revive(plain["form"], forms) if form is None else form
         plain["score"] = _revive_score(plain["score"]) if score is None else score
         plain["params"] = {
             name: _frozen(np.array(a["values"], a["dtype"]).reshape(a["shape"]))
@@ -322,10 +339,9 @@ _SOURCES = {
 
 
 def _check_solver(solver: Solver, form: Form, score: Score) -> None:
-    pair = (type(form), type(score.terms[0][1]))
-    if solver.solves and (len(score.terms) > 1 or pair not in solver.solves):
-        pairs = ", ".join(f"{f.__name__} × {s.__name__}" for f, s in solver.solves)
-        raise IntractableError(f"{solver!r} solves {pairs}; got {form!r} × {score!r}. Leave `solver` out.")
+    why = solver.refuses(form, score)
+    if why:
+        raise IntractableError(f"{solver!r} cannot solve {form!r} × {score!r}: {why}.")
 
 
 def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Table, dict[str, list[Any]]]:
@@ -398,10 +414,13 @@ def _unconverged(solution: Solution, solver: Solver, tol: float) -> str:
     reached = solution.gap if solution.gap is not None else solution.stationarity
     which = "gap" if solution.gap is not None else "stationarity"
     said = f" {solution.note}" if solution.note else ""
-    return f"{solver!r} stopped after {solution.iterations} steps with {which} {reached:.1e} > tol {tol:g}.{said}"
+    return (
+        f"{solver!r} stopped after {solution.iterations} steps with {which} {reached:.1e}; asked: {tol:g}.{said}"
+    )
 
 
-def _tensors(params: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+def as_tensors(params: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """Parameters as a form takes them."""
     return {name: torch.tensor(array) for name, array in params.items()}
 
 

@@ -25,8 +25,8 @@ class Form(Described, ABC):
     gives: ClassVar[frozenset[str]]
 
     @abstractmethod
-    def combine(self, params: Params, table: Table) -> View:
-        """The stacked posterior on the rows of ``table``."""
+    def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> View:
+        """The stacked posterior on the rows of ``table``; steps in it softened for a solver, if it asks."""
 
     def requires(self, statistic: str) -> str:
         """The statistic a table must give for this form to give ``statistic``."""
@@ -55,14 +55,22 @@ class View:
         row_weights: a_n, (N,), summing to one.
         y: the data as the table holds it, or None.
         S: draws behind each rank, or None if the table does not say.
+        softness: 0, or the width (d,) over which a solver wants steps to rise so that they have a slope: an
+            indicator 1(x ≥ 0) becomes the sigmoid of 2x/softness.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, softness: Tensor | float = 0.0) -> None:
         self.table = table
+        self.softness = torch.as_tensor(softness, dtype=torch.float64)
         self.theta = torch.as_tensor(table.theta)
         self.row_weights = torch.as_tensor(table.row_weights)
         self.y = table.y
         self.S = table.S
+
+    @property
+    def d(self) -> int:
+        """How many parameters."""
+        return self.theta.shape[1]
 
     def average(self, rows: Tensor) -> Tensor:
         """Σ_n a_n rows_n: the mean over rows, (N, ...) → (...)."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from drystone import distances
 from drystone.allocation import allocate, pool
 from drystone.forms.form import Form, Params, View
+from drystone.quantiles import pool_points
 from drystone.table import Statistic, Table
 
 __all__ = ["Mixture"]
@@ -34,7 +35,7 @@ class Mixture(Form):
         Mixture(concentration=1.5)
     """
 
-    gives: ClassVar = frozenset({"log_q", "rank", "mean", "moments", "draws"})
+    gives: ClassVar = frozenset({"log_q", "rank", "mean", "moments", "interval", "draws"})
     concentration: float = 1.0
 
     def __post_init__(self) -> None:
@@ -43,9 +44,9 @@ class Mixture(Form):
                 f"`concentration` must be ≥ 1, or the Dirichlet density is unbounded; got {self.concentration}."
             )
 
-    def combine(self, params: Params, table: Table) -> MixtureView:
+    def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> MixtureView:
         """The mixture on the rows of ``table``."""
-        return MixtureView(params["weights"], table)
+        return MixtureView(params["weights"], table, softness)
 
     def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
         """Members that were left out get weight 0."""
@@ -74,41 +75,60 @@ class Mixture(Form):
 
 
 class MixtureView(View):
-    """Statistics of a mixture, linear in the weights (but for the covariance's −μμᵀ)."""
+    """Statistics of a mixture, linear in the weights (but for the covariance's −μμᵀ).
 
-    def __init__(self, weights: Tensor, table: Table) -> None:
-        super().__init__(table)
+    Args:
+        weights: one set for all rows, (K,), or one a row, (N, K).
+        table: the members on the rows.
+        softness: see :class:`View`.
+    """
+
+    def __init__(self, weights: Tensor, table: Table, softness: Tensor | float = 0.0) -> None:
+        super().__init__(table, softness)
         self.weights = weights
+
+    def mix(self, statistic: Tensor) -> Tensor:
+        """Σ_k w_k statistic_k: (K, N, ...) → (N, ...)."""
+        if self.weights.ndim == 1:
+            return torch.tensordot(self.weights, statistic, 1)
+        return torch.einsum("nk,kn...->n...", self.weights, statistic)
 
     def log_q(self) -> Tensor:
         """log Σ_k w_k q_k = m + log Σ_k w_k exp(log q_k − m), m = max_k log q_k, finite where any q_k is."""
         highest, ratio = self.table.remember("density ratios", lambda: _ratios(self.table))
-        return highest + torch.log(self.weights @ ratio)
+        return highest + torch.log(self.mix(ratio))
 
     def rank(self, statistic: Statistic | None = None) -> Tensor:
         """r = Σ_k w_k r_k."""
-        rank = self.table.rank if statistic is None else self.table.rank_of(statistic)
-        return torch.tensordot(self.weights, torch.as_tensor(rank), 1)
+        return self.mix(torch.as_tensor(self.table.rank if statistic is None else self.table.rank_of(statistic)))
 
     def mean(self) -> Tensor:
         """μ = Σ_k w_k μ_k."""
-        return torch.tensordot(self.weights, torch.as_tensor(self.table.mean), 1)
+        return self.mix(torch.as_tensor(self.table.mean))
 
     def cov(self) -> Tensor:
         """V = Σ_k w_k (V_k + δ_k δ_kᵀ) − δδᵀ with δ_k = μ_k − c, δ = Σ_k w_k δ_k and any centre c."""
         offset, second = self.table.remember("second moments", lambda: _second_moments(self.table))
-        delta = torch.tensordot(self.weights, offset, 1)
-        return torch.tensordot(self.weights, second, 1) - delta[:, :, None] * delta[:, None, :]
+        delta = self.mix(offset)
+        return self.mix(second) - delta[:, :, None] * delta[:, None, :]
+
+    def interval(self, alpha: float) -> Tensor:
+        """Weighted quantiles of the members' pooled points (draws, or tabulated quantiles)."""
+        pooled = self.table.remember("pooled points", lambda: pool_points(self.table))
+        return torch.stack([pooled.quantile(self.weights, level) for level in (alpha / 2, 1 - alpha / 2)], -1)
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_k w_k A_k and Σ_jk w_j w_k B_jk."""
+        if self.weights.ndim == 2:
+            to_truth, spread = self.distances_by_row(most, scale)
+            return self.average(to_truth), self.average(spread)
         to_truth, between = distances.averages(self.table, most, tuple(scale.tolist()))
         return self.weights @ to_truth, self.weights @ between @ self.weights
 
     def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """The same for each row."""
-        to_truth = self.weights @ distances.to_truth(self.table, scale)
-        return to_truth, distances.spread(self.table, self.weights, most, scale)
+        to_truth = distances.to_truth(self.table, tuple(scale.tolist()))
+        return self.mix(to_truth), distances.spread(self.table, self.weights, most, scale)
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
         """Stratified draws of the mixture out of the members' draws, shuffled within each row."""

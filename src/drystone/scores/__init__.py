@@ -1,6 +1,8 @@
 """Columns of the paper's Table 1: what a stacked posterior is asked to be good at."""
 
 from drystone.scores.energy import EnergyScore
+from drystone.scores.interval import IntervalScore
+from drystone.scores.js import JensenShannon
 from drystone.scores.log import LogScore
 from drystone.scores.moment import MeanScore, MomentScore
 from drystone.scores.rank import RankCvM, RankMoments
@@ -8,6 +10,8 @@ from drystone.scores.score import RowScore, Score, Sum
 
 __all__ = [
     "EnergyScore",
+    "IntervalScore",
+    "JensenShannon",
     "LogScore",
     "MeanScore",
     "MomentScore",

@@ -31,6 +31,7 @@ class EnergyScore(RowScore):
     """
 
     needs: ClassVar = frozenset({"draws"})
+    has_units: ClassVar = True
     convex: ClassVar = True
     scale: tuple[float, ...] | None = None
     draws: int = 100
@@ -41,10 +42,10 @@ class EnergyScore(RowScore):
 
     def rows(self, q: View) -> Tensor:
         """The score of each row."""
-        to_truth, spread = q.distances_by_row(self.draws, unit(self.scale, q))
+        to_truth, spread = q.distances_by_row(self.draws, unit(self.scale, q.d))
         return to_truth - spread / 2
 
     def __call__(self, q: View) -> Tensor:
         """The same from distances averaged over rows, which a mixture holds once for all weights."""
-        to_truth, spread = q.distances(self.draws, unit(self.scale, q))
+        to_truth, spread = q.distances(self.draws, unit(self.scale, q.d))
         return to_truth - spread / 2

@@ -64,9 +64,10 @@ class MeanScore(RowScore):
     """
 
     needs: ClassVar = frozenset({"mean"})
+    has_units: ClassVar = True
     convex: ClassVar = True
     scale: tuple[float, ...] | None = None
 
     def rows(self, q: View) -> Tensor:
         """‖θ_n − μ_n‖²."""
-        return (((q.theta - q.mean()) / unit(self.scale, q)) ** 2).sum(-1)
+        return (((q.theta - q.mean()) / unit(self.scale, q.d)) ** 2).sum(-1)

@@ -24,10 +24,14 @@ class Score(Described, ABC):
     Attributes:
         needs: the statistics of the stacked posterior it looks at: of log_q, rank, mean, moments, interval, draws.
         convex: whether it is convex in the weights of a mixture; then a solver can certify its optimum.
+        has_units: whether its value carries the parameters' units; then tolerances are relative to it.
+        smooth: whether it has a gradient that changes continuously; else solvers soften its steps.
     """
 
     needs: ClassVar[frozenset[str]]
     convex: ClassVar[bool] = False
+    has_units: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
 
     @abstractmethod
     def __call__(self, q: View) -> Tensor:
@@ -98,6 +102,11 @@ class Sum(Score):
     def convex(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether all of its terms are."""
         return all(score.convex for _, score in self.terms)
+
+    @property
+    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether all of its terms are."""
+        return all(score.smooth for _, score in self.terms)
 
     def __call__(self, q: View) -> Tensor:
         """Σ_i c_i S_i(q)."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from drystone.forms.form import View
-
 __all__ = ["unit"]
 
 
-def unit(scale: tuple[float, ...] | None, q: View) -> Tensor:
+def unit(scale: tuple[float, ...] | None, d: int) -> Tensor:
     """``scale`` as a tensor (d,), ones if None."""
-    d = q.theta.shape[1]
     if scale is None:
         return torch.ones(d, dtype=torch.float64)
     if len(scale) != d or not all(0 < value < float("inf") for value in scale):

@@ -1,18 +1,29 @@
 """How the weights are found: one file an algorithm, and the rule that picks one."""
 
-from drystone.forms import Form
-from drystone.scores import Score, Sum
+from drystone.forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
+from drystone.scores import JensenShannon, Score
 from drystone.solvers.convex_concave import ConvexConcave
+from drystone.solvers.descent import Descent
+from drystone.solvers.gating import Gating
 from drystone.solvers.gradient import Gradient
+from drystone.solvers.interval import InteriorPoint
+from drystone.solvers.least_squares import LeastSquares
+from drystone.solvers.minimax import Minimax
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.solver import Solution, Solver
 from drystone.solvers.sqp import SQP, Multiplicative
 
 __all__ = [
     "EXACT",
+    "GENERIC",
     "SQP",
     "ConvexConcave",
+    "Descent",
+    "Gating",
     "Gradient",
+    "InteriorPoint",
+    "LeastSquares",
+    "Minimax",
     "Multiplicative",
     "QuadraticProgram",
     "Solution",
@@ -20,14 +31,25 @@ __all__ = [
     "pick",
 ]
 
-# The solver made for each pair; every other pair is the gradient solver's.
+# The solver made for each pair …
 EXACT: dict[tuple[type[Form], type[Score]], Solver] = {
-    pair: solver for solver in (SQP(), ConvexConcave(), QuadraticProgram()) for pair in solver.solves
+    pair: solver
+    for solver in (SQP(), ConvexConcave(), QuadraticProgram(), LeastSquares(), InteriorPoint())
+    for pair in solver.solves
+}
+# … and each form's own for all other scores and for sums.
+GENERIC: dict[type[Form], Solver] = {
+    Mixture: Gradient(),
+    LocalMixture: Gating(),
+    SampleAggregation: Descent(),
+    IntervalAggregation: InteriorPoint(),
 }
 
 
 def pick(form: Form, score: Score) -> Solver:
-    """The exact solver registered for this form and score, else the gradient solver.
+    """The exact solver registered for this form and score, else the form's generic one.
+
+    A sum with a Jensen–Shannon term is a game against a critic, whatever else is in it.
 
     Example:
         >>> from drystone.forms import Mixture
@@ -35,6 +57,9 @@ def pick(form: Form, score: Score) -> Solver:
         >>> pick(Mixture(), LogScore()), pick(Mixture(), LogScore() + RankCvM())
         (SQP(), Gradient())
     """
-    if isinstance(score, Sum) and len(score) == 1:
-        ((_, score),) = score
-    return EXACT.get((type(form), type(score)), Gradient())
+    terms = [term for _, term in score.terms]
+    if len(terms) == 1 and (type(form), type(terms[0])) in EXACT:
+        return EXACT[type(form), type(terms[0])]
+    if any(isinstance(term, JensenShannon) for term in terms):
+        return Minimax()
+    return GENERIC[type(form)]

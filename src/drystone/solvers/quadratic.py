@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from drystone import distances
 from drystone.forms import Form, Mixture
@@ -19,7 +18,7 @@ from drystone.scores import EnergyScore, MeanScore, Score
 from drystone.scores.units import unit
 from drystone.solvers.newton import Barrier, Quadratic, newton_simplex
 from drystone.solvers.simplex_qp import simplex_qp
-from drystone.solvers.solver import Solution, Solver
+from drystone.solvers.solver import Solution, Solver, tolerance
 from drystone.table import Table
 
 __all__ = ["QuadraticProgram", "minimise_quadratic"]
@@ -34,10 +33,9 @@ class QuadraticProgram(Solver):
     def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The optimal weights."""
         assert isinstance(form, Mixture)
-        if isinstance(score, MeanScore):
-            return minimise_quadratic(_mean(table, score), form.pseudocount(table), tol)
-        assert isinstance(score, EnergyScore)
-        quadratic, noise = _convexified(_energy(table, score))
+        estimated = _mean(table, score) if isinstance(score, MeanScore) else _energy(table, score)
+        quadratic, noise = _convexified(estimated)
+        tol = tolerance(tol, score, estimated.value(np.full(table.K, 1 / table.K)))
         solution = minimise_quadratic(quadratic, form.pseudocount(table), tol)
         if noise == 0:
             return solution
@@ -64,7 +62,7 @@ def minimise_quadratic(quadratic: Quadratic, c: float, tol: float, start: np.nda
 
 def _mean(table: Table, score: MeanScore) -> Quadratic:
     """Q = 2 Σ_n a_n μ_n μ_nᵀ, b = −2 Σ_n a_n μ_n·θ_n, with means and truth centred (weights sum to one)."""
-    scale = unit(score.scale, Mixture().combine({"weights": torch.ones(table.K)}, table)).numpy()
+    scale = unit(score.scale, table.d).numpy()
     root = np.sqrt(table.row_weights)[:, None]
     centre = table.mean.mean(0)
     mean = ((table.mean - centre) / scale * root).reshape(table.K, -1)
@@ -72,9 +70,10 @@ def _mean(table: Table, score: MeanScore) -> Quadratic:
     return Quadratic(2 * mean @ mean.T, -2 * mean @ theta, float(theta @ theta))
 
 
-def _energy(table: Table, score: EnergyScore) -> Quadratic:
+def _energy(table: Table, score: Score) -> Quadratic:
     """Q = −B, b = A."""
-    scale = unit(score.scale, Mixture().combine({"weights": torch.ones(table.K)}, table))
+    assert isinstance(score, EnergyScore)
+    scale = unit(score.scale, table.d)
     to_truth, between = distances.averages(table, score.draws, tuple(scale.tolist()))
     return Quadratic(-between.numpy(), to_truth.numpy())
 

@@ -14,7 +14,7 @@ from drystone.scores import Score
 from drystone.solvers.newton import Minimum
 from drystone.table import Table
 
-__all__ = ["Solution", "Solver"]
+__all__ = ["Solution", "Solver", "tolerance"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Solution:
         converged: whether the tolerance was met.
         iterations: steps taken.
         note: anything the user should read, such as why it stopped.
+        form: the form that was fitted, where the solver chose among variants of the one asked for.
     """
 
     params: dict[str, np.ndarray]
@@ -36,6 +37,7 @@ class Solution:
     converged: bool
     iterations: int
     note: str = ""
+    form: Form | None = None
 
     @classmethod
     def certified(cls, minimum: Minimum, tol: float) -> Solution:
@@ -52,6 +54,25 @@ class Solver(Described, ABC):
 
     solves: ClassVar[tuple[tuple[type[Form], type[Score]], ...]] = ()
 
+    def refuses(self, form: Form, score: Score) -> str:
+        """Why it cannot solve this pair, or nothing; asked before anything is solved."""
+        terms = [type(term) for _, term in score.terms]
+        if not self.solves or (len(terms) == 1 and (type(form), terms[0]) in self.solves):
+            return ""
+        pairs = ", ".join(f"{form.__name__} × {score.__name__}" for form, score in self.solves)
+        return f"it solves {pairs}"
+
     @abstractmethod
     def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """Minimise the score of the form on the table."""
+
+
+def tolerance(tol: float, score: Score, value: float) -> float:
+    """How small a gap must be: ``tol``, relative to the loss where that carries the parameters' units.
+
+    A log score is in nats and a rank distance has no unit, so 1e-8 means the same everywhere; a squared error in
+    solar masses does not.
+    """
+    if all(term.has_units for _, term in score.terms):
+        return tol * abs(value)
+    return tol * max(1.0, abs(value))
