@@ -62,7 +62,8 @@ def test_what_the_table_lacks_is_named():
 
 def test_a_solver_made_for_another_pair_is_refused(table):
     with pytest.raises(
-        ds.IntractableError, match=r"SQP\(\) solves Mixture × LogScore; got Mixture\(\) × MeanScore"
+        ds.IntractableError,
+        match=r"SQP\(\) cannot solve Mixture\(\) × MeanScore\(\): it solves Mixture × LogScore",
     ):
         ds.stack(table, score=ds.MeanScore(), solver=ds.solvers.SQP())
 

@@ -33,22 +33,37 @@ class Pooled:
     mass: Tensor
 
     def quantile(self, weights: Tensor, level: float) -> Tensor:
-        r"""The mixture's quantile at ``level``, (N, d), for weights (K,) or (N, K).
+        """The mixture's quantile at ``level``, (N, d), for weights (K,) or (N, K).
 
-        Point i stands at the mid-point of its stretch of the cumulated weights, c_i = Σ_{l<i} m_l + m_i/2; the
-        quantile interpolates the points linearly in c. It is piecewise smooth in the weights.
+        Point i stands at the mid-point of its stretch of the cumulated weights; the quantile interpolates.
         """
-        N, d, P = self.values.shape
-        by_row = weights.expand(N, weights.shape[-1])[:, None, :].expand(N, d, -1)
-        mass = self.mass * torch.gather(by_row, 2, self.member)
-        c = mass.cumsum(-1) - mass / 2
-        after = torch.searchsorted(c.detach(), torch.full((N, d, 1), level, dtype=c.dtype)).clamp(1, P - 1)
-        c0, c1 = torch.gather(c, 2, after - 1)[..., 0], torch.gather(c, 2, after)[..., 0]
+        end, mass = self._stretches(weights)
+        c = end - mass / 2
+        after = torch.searchsorted(c.detach(), torch.full((*c.shape[:2], 1), level, dtype=c.dtype))
+        after = after.clamp(1, c.shape[2] - 1)
+        c0, c1 = (torch.gather(c, 2, i)[..., 0] for i in (after - 1, after))
         v0, v1 = (torch.gather(self.values, 2, i)[..., 0] for i in (after - 1, after))
         width = c1 - c0
         # Beyond the outermost mid-points the outermost points themselves; and no division by an empty stretch.
         share = ((level - c0) / torch.where(width > 0, width, 1.0)).clamp(0, 1)
         return v0 + share * (v1 - v0)
+
+    def soft_quantile(self, weights: Tensor, level: float) -> Tensor:
+        """The average of the quantiles between half and one and a half times the (lower or upper tail's) level.
+
+        Its slope in the weights hardly jumps, which the quantile's own does at every point.
+        """
+        half = min(level, 1 - level) / 2
+        end, mass = self._stretches(weights)
+        overlap = (end.clamp(max=level + half) - (end - mass).clamp(min=level - half)).clamp(min=0)
+        return (overlap * self.values).sum(-1) / overlap.sum(-1)
+
+    def _stretches(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Where each point's stretch of the cumulated weights ends, and its length, (N, d, P)."""
+        N, d, _ = self.values.shape
+        by_row = weights.expand(N, weights.shape[-1])[:, None, :].expand(N, d, -1)
+        mass = self.mass * torch.gather(by_row, 2, self.member)
+        return mass.cumsum(-1), mass
 
 
 def pool_points(table: Table) -> Pooled:

@@ -90,7 +90,7 @@ def stack(
         solution = solver.solve(cleaned, form, score, tol, seed)
         form = solution.form or form
         params = solution.params if len(kept) == table.K else form.embed(solution.params, kept, table.K)
-        loss, terms = _losses(form.combine(as_tensors(solution.params), cleaned), score)
+        loss, terms = _losses(_view(form, solution.params, cleaned), score)
     fit = Stacking(
         form=form,
         score=score,
@@ -177,14 +177,13 @@ class Stacking:
         return stacked_posterior(self, members)
 
     def view(self, table: Table) -> View:
-        """What a score sees: our form on a table, of the members that matter alone, so that others do no harm."""
+        """What a score sees: our form on the rows of a table."""
         if set(table.names) != set(self.names):
             unknown = sorted(set(table.names) ^ set(self.names))
             raise ValueError(
                 f"the table's members are not those of the fit; only one of the two has {unknown[:5]}."
             )
-        used, params = self.form.used(self.params)
-        return self.form.combine(as_tensors(params), table.select(members=[self.names[k] for k in used]))
+        return _view(self.form, self.params, table.select(members=list(self.names)))
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -392,6 +391,12 @@ def _bad_rows(table: Table, name: str) -> np.ndarray:
 
 
 # ── pieces of the result ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _view(form: Form, params: Mapping[str, np.ndarray], table: Table) -> View:
+    """The form on a table of its members, of which only those that matter are looked at."""
+    used, of_used = form.used(params)
+    return form.combine(as_tensors(of_used), table.select(members=used) if len(used) < table.K else table)
 
 
 def _losses(view: View, score: Score) -> tuple[float, dict[str, float]]:

@@ -26,7 +26,7 @@ class LocalMixture(Form):
         w(y) = \mathrm{softmax}(\alpha(y)), \qquad \alpha \text{ a network on standardised } y
 
     It starts at the global solution, is stopped early on rows kept aside, and must beat the global weights there
-    by more than their standard error; otherwise the fit *is* the global :class:`Mixture`, and says so.
+    by more than two standard errors; otherwise the fit *is* the global :class:`Mixture`, and says so.
 
     Args:
         hidden: units of the hidden layers.

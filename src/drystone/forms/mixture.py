@@ -115,7 +115,8 @@ class MixtureView(View):
     def interval(self, alpha: float) -> Tensor:
         """Weighted quantiles of the members' pooled points (draws, or tabulated quantiles)."""
         pooled = self.table.remember("pooled points", lambda: pool_points(self.table))
-        return torch.stack([pooled.quantile(self.weights, level) for level in (alpha / 2, 1 - alpha / 2)], -1)
+        quantile = pooled.soft_quantile if self.softness.any() else pooled.quantile
+        return torch.stack([quantile(self.weights, level) for level in (alpha / 2, 1 - alpha / 2)], -1)
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_k w_k A_k and Σ_jk w_j w_k B_jk."""

@@ -9,6 +9,7 @@ from drystone.scores.rank import RankCvM, RankMoments
 from drystone.scores.score import RowScore, Score, Sum
 
 __all__ = [
+    "SCORES",
     "EnergyScore",
     "IntervalScore",
     "JensenShannon",
@@ -21,3 +22,14 @@ __all__ = [
     "Score",
     "Sum",
 ]
+
+SCORES: tuple[type[Score], ...] = (
+    LogScore,
+    RankCvM,
+    RankMoments,
+    JensenShannon,
+    IntervalScore,
+    MomentScore,
+    MeanScore,
+    EnergyScore,
+)

@@ -51,7 +51,7 @@ class Gating(Solver):
             raise StackingError(
                 f"training of the gating network diverged (held-out gain {gain}); lower learning_rate."
             )
-        if gain <= error:
+        if gain <= 2 * error:
             solution = self._global(table, score, tol, seed)
             note = f"fell back to global weights: local ones gain {margin} on {aside.N} rows kept aside."
             return replace(solution, form=Mixture(), note=f"{note} {solution.note}".strip())

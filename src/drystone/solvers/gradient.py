@@ -92,8 +92,8 @@ class Gradient(Solver):
             {"weights": minimum.weights},
             minimum.gap if score.convex else None,
             minimum.gap,
-            # Where a score has kinks its slope jumps, and a thousandth of the loss is all one can ask of it.
-            minimum.gap <= (tol if score.smooth else max(tol, 1e-3 * abs(problem.value(minimum.weights)))),
+            # Where a score has kinks its slope jumps, and a hundredth of the loss is all one can ask of it.
+            minimum.gap <= (tol if score.smooth else max(tol, 1e-2 * abs(problem.value(minimum.weights)))),
             best.iterations + minimum.iterations,
             "" if score.smooth else "steps of the score were softened over a twentieth of a posterior's width.",
         )
@@ -140,6 +140,8 @@ def _projected_gradient(problem: Problem, w: np.ndarray, tol: float, most: int) 
         recent.append(reached)
         if reached < best[0]:
             best = (reached, w, gradient)
+        if len(recent) > 20 and min(recent[-20:]) > min(recent[:-20]) - 1e-9 * abs(best[0]):
+            break  # stuck at a kink
     _, w, gradient = best
     return Minimum(w, frank_wolfe_gap(w, gradient), len(recent) - 1)
 

@@ -37,6 +37,7 @@ class InteriorPoint(Solver):
     """
 
     solves: ClassVar = ((IntervalAggregation, IntervalScore),)
+    certifies: ClassVar = True
     steps: int = 100
     folds: int = 5
 

@@ -25,6 +25,7 @@ class LeastSquares(Solver):
     """The solution of least norm, by singular values; its certificate is what the residual has left to explain."""
 
     solves: ClassVar = ((SampleAggregation, MeanScore),)
+    certifies: ClassVar = True
 
     def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The optimal offset and matrices."""

@@ -67,7 +67,7 @@ def newton_simplex(problem: Problem, start: np.ndarray, tol: float, most: int = 
     """
     w = start
     value, gradient = problem.value(w), problem.gradient(w)
-    step = 0
+    step = stalled = 0
     for step in range(most):
         gap = frank_wolfe_gap(w, gradient)
         if gap <= tol:
@@ -79,7 +79,8 @@ def newton_simplex(problem: Problem, start: np.ndarray, tol: float, most: int = 
         direction = np.zeros_like(w)
         direction[members] = target - w[members]
         moved = _backtrack(problem, w, value, gradient, direction)
-        if moved is None:
+        stalled = stalled + 1 if moved is None or value - moved[1] <= 1e-13 * max(abs(value), 1.0) else 0
+        if moved is None or stalled > 3:  # at the limit of rounding, or stuck at a kink
             break
         w, value = moved
         gradient = problem.gradient(w)

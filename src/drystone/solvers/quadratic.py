@@ -29,6 +29,7 @@ class QuadraticProgram(Solver):
     """One active-set quadratic programme on the simplex, with its certificate."""
 
     solves: ClassVar = ((Mixture, MeanScore), (Mixture, EnergyScore))
+    certifies: ClassVar = True
 
     def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The optimal weights."""

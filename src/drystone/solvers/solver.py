@@ -50,9 +50,11 @@ class Solver(Described, ABC):
 
     Attributes:
         solves: the (form, score) pairs it is made for; empty if it takes any.
+        certifies: whether its results on those carry a proof of how far from the optimum they can be.
     """
 
     solves: ClassVar[tuple[tuple[type[Form], type[Score]], ...]] = ()
+    certifies: ClassVar[bool] = False
 
     def refuses(self, form: Form, score: Score) -> str:
         """Why it cannot solve this pair, or nothing; asked before anything is solved."""

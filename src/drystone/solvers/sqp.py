@@ -67,6 +67,7 @@ class SQP(Solver):
     """
 
     solves: ClassVar = ((Mixture, LogScore),)
+    certifies: ClassVar = True
     steps: int = 200
 
     def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
@@ -95,6 +96,7 @@ class Multiplicative(Solver):
     """
 
     solves: ClassVar = ((Mixture, LogScore),)
+    certifies: ClassVar = True
     steps: int = 1000
 
     def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
