@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,7 +44,7 @@ class RankCvM(Score):
     def __call__(self, q: View) -> Tensor:
         """The distance, averaged over margins."""
         r, a = q.rank(self.statistic), q.row_weights
-        u = uniform_targets(r.detach(), a)
+        u = torch.as_tensor(uniform_targets(r.detach().numpy().T, a.numpy()).T)
         return q.average((r - u) ** 2).mean() + (a**3).sum() / 12
 
 
@@ -73,16 +74,18 @@ class RankMoments(Score):
         return (first**2 + logarithm**2).mean()
 
 
-def uniform_targets(r: Tensor, a: Tensor) -> Tensor:
-    """Where each rank of a column would lie if the ranks were uniform: mid-points of cumulated weights.
+def uniform_targets(r: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Where each rank of a margin would lie if the ranks were uniform: mid-points of cumulated weights.
 
     Args:
-        r: ranks, (N, d).
+        r: ranks, (d, N).
         a: row weights, (N,).
 
     Returns:
-        u, (N, d): for the i-th smallest rank of a column, u_i = Σ_{l<i} a_(l) + a_(i)/2.
+        u, (d, N): for the i-th smallest rank of a margin, u_i = Σ_{l<i} a_(l) + a_(i)/2.
     """
-    order = r.argsort(dim=0, stable=True)
-    sorted_weights = a[order]
-    return torch.empty_like(r).scatter_(0, order, sorted_weights.cumsum(0) - sorted_weights / 2)
+    order = np.argsort(r, 1)
+    ordered = a[order]
+    u = np.empty_like(r)
+    np.put_along_axis(u, order, np.cumsum(ordered, 1) - ordered / 2, 1)
+    return u

@@ -117,7 +117,8 @@ class Multiplicative(Solver):
 
 def log_loss(table: Table) -> LogLoss:
     """The problem of a table, after the rows' maxima are taken out."""
-    return LogLoss(np.exp(table.log_q - table.log_q.max(0)), table.row_weights)
+    ratios = table.log_q - table.log_q.max(0)
+    return LogLoss(np.exp(ratios, out=ratios), table.row_weights)  # in place: the one copy of the densities
 
 
 def _starters(w: np.ndarray, L: np.ndarray) -> np.ndarray:
