@@ -225,5 +225,5 @@ def _pair(value: float, se: float, sign: str = "") -> str:
     """``value ± se`` with the digits that the standard error supports."""
     if np.isnan(value):
         return ""
-    digits = 4 if not 0 < se < np.inf else int(np.clip(1 - np.floor(np.log10(se)), 0, 8))
+    digits = 4 if not 1e-12 < se < np.inf else int(np.clip(1 - np.floor(np.log10(se)), 0, 8))
     return f"{value:{sign}.{digits}f} ± {se:.{digits}f}"

@@ -45,8 +45,8 @@ class RankDistance:
         K, _, d = rank.shape
         self.a, self.d = a, d
         self.root = np.tile(np.sqrt(a / d), d)
-        self.scaled = rank.transpose(0, 2, 1).reshape(K, -1).copy()
-        self.scaled *= self.root
+        self.scaled = np.empty((K, d * len(a)))
+        np.multiply(rank.transpose(0, 2, 1), self.root.reshape(d, -1), out=self.scaled.reshape(K, d, -1))
         self.gram = 2 * self.scaled @ self.scaled.T  # the majorants differ in their linear term only
         self.constant = float((a**3).sum()) / 12
         self.equal = bool((a == a[0]).all())

@@ -27,12 +27,12 @@ WARM_UP = 8
 STARTERS = 64
 
 
-@dataclass(frozen=True)
 class LogLoss:
     """f above, on density ratios L (K, N) with row weights a (N,)."""
 
-    L: np.ndarray
-    a: np.ndarray
+    def __init__(self, L: np.ndarray, a: np.ndarray) -> None:
+        self.L, self.a = L, a
+        self._last: tuple[np.ndarray, np.ndarray] | None = None
 
     def value(self, w: np.ndarray) -> float:
         """−Σ_n a_n log (wL)_n."""
@@ -45,7 +45,8 @@ class LogLoss:
 
     def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
         """Σ_n a_n (L_n / (wL)_n)(L_n / (wL)_n)ᵀ."""
-        scaled = self.L[members] * (np.sqrt(self.a) / self._mixed(w))
+        scaled = self.L[members]
+        scaled *= np.sqrt(self.a) / self._mixed(w)  # in place: a second copy would be most of the memory
         return scaled @ scaled.T
 
     def multiplied(self, w: np.ndarray) -> np.ndarray:
@@ -54,8 +55,12 @@ class LogLoss:
         return w / w.sum()
 
     def _mixed(self, w: np.ndarray) -> np.ndarray:
-        support = np.flatnonzero(w)
-        return w[support] @ self.L[support] if len(support) < len(w) // 2 else w @ self.L
+        """wL; value, gradient and Hessian are asked for at the same w one after the other."""
+        if self._last is None or self._last[0] is not w:
+            support = np.flatnonzero(w)
+            few = len(support) < len(w) // 2
+            self._last = w, w[support] @ self.L[support] if few else w @ self.L
+        return self._last[1]
 
 
 @dataclass(frozen=True, repr=False)
