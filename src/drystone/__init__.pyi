@@ -1,8 +1,14 @@
+from . import tasks
 from .errors import ConvergenceWarning, IntractableError, StackingError
+from .simulate import simulate
+from .simulations import Simulations
 
 __version__: str
 __all__ = [
     "ConvergenceWarning",
     "IntractableError",
+    "Simulations",
     "StackingError",
+    "simulate",
+    "tasks",
 ]

@@ -4,6 +4,7 @@ from drystone.tasks.catalogue import get, names
 from drystone.tasks.gaussian import Gaussian
 from drystone.tasks.gaussian_mixture import GaussianMixture
 from drystone.tasks.lotka_volterra import LotkaVolterra
+from drystone.tasks.minisimbig import MiniSimBIG
 from drystone.tasks.prior import LogNormal, Normal, Prior, Support, Uniform
 from drystone.tasks.sir import SIR
 from drystone.tasks.slcp import SLCP
@@ -18,6 +19,7 @@ __all__ = [
     "GaussianMixture",
     "LogNormal",
     "LotkaVolterra",
+    "MiniSimBIG",
     "Normal",
     "Prior",
     "Support",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from drystone.tasks.gaussian import Gaussian
 from drystone.tasks.gaussian_mixture import GaussianMixture
 from drystone.tasks.lotka_volterra import LotkaVolterra
+from drystone.tasks.minisimbig import MiniSimBIG
 from drystone.tasks.sir import SIR
 from drystone.tasks.slcp import SLCP
 from drystone.tasks.task import Task
@@ -15,7 +16,7 @@ from drystone.tasks.two_moons import TwoMoons
 __all__ = ["get", "names"]
 
 _TASKS: dict[str, Callable[[], Task]] = {
-    task.name: task for task in (Gaussian, GaussianMixture, LotkaVolterra, SIR, SLCP, TwoMoons)
+    task.name: task for task in (Gaussian, GaussianMixture, LotkaVolterra, MiniSimBIG, SIR, SLCP, TwoMoons)
 }
 
 

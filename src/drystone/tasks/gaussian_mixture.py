@@ -22,7 +22,7 @@ class GaussianMixture(Task):
     r"""A common mean under a broad and a narrow Gaussian.
 
     .. math::
-        \theta \sim U(-10, 10)^2, \qquad y \mid \theta \sim \tfrac12 N(\theta, I) + \tfrac12 N(\theta, 0.01\,I)
+        \theta \sim U(-10, 10)^2, \quad y \mid \theta \sim \tfrac12 N(\theta, I) + \tfrac12 N(\theta, 0.1^2 I)
 
     One fair coin is tossed for each simulation and shared by both coordinates. The posterior is the same
     expression in :math:`\theta`, cut to the box.
@@ -45,7 +45,12 @@ class GaussianMixture(Task):
         return np.asarray(logsumexp(log_density, -1)) + np.log(0.5)
 
     def log_evidence(self, y: Array) -> Array:
-        r"""Evaluate :math:`p(y) = \frac1{400}\,\frac12\sum_s\prod_j[\Phi(\frac{10-y_j}s)-\Phi(\frac{-10-y_j}s)]`."""
+        r"""Add the masses of the two Gaussians in the box.
+
+        .. math::
+            p(y) = \frac1{400}\,\frac12 \sum_s \prod_j
+                \Bigl[\Phi\Bigl(\frac{10 - y_j}s\Bigr) - \Phi\Bigl(\frac{-10 - y_j}s\Bigr)\Bigr]
+        """
         return np.asarray(logsumexp(self._log_masses(y), -1)) + np.log(0.5) - 2 * np.log(2 * BOUND)
 
     def sample_posterior(self, y: Array, n: int, rng: np.random.Generator) -> Array:

@@ -6,9 +6,9 @@ The target is :math:`p(x)\,L(x)` with a normalised prior :math:`p` on :math:`\ma
     q(x) = (1 - \epsilon)\,t_\nu(x; m, C) + \epsilon\,p(x)
 
 has tails heavier than the target's and never loses a region of the prior, so the weights
-:math:`w = p\,L/q` are bounded by :math:`L/\epsilon`. Its :math:`m, C` are found by a ladder of flattened targets
-:math:`p\,L^\beta`: each rung takes the largest power :math:`\beta` for which the draws at hand still have a
-sufficient effective sample size, and fits the moments there.
+:math:`w = p\,L/q` are bounded by :math:`L/\epsilon`. Its :math:`m, C` are found by a ladder of flattened
+targets :math:`p\,L^\beta`: each rung takes the largest power :math:`\beta` for which the draws at hand still
+have a sufficient effective sample size, and fits the moments there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from drystone.errors import ConvergenceWarning
 from drystone.tasks.prior import Prior
@@ -92,7 +92,7 @@ class ImportanceSample:
     @property
     def log_evidence(self) -> float:
         r"""The estimate :math:`\log \frac1M\sum_m w_m` of the log evidence."""
-        return float(logsumexp(self.log_weights) - np.log(len(self.x)))
+        return float(np.logaddexp.reduce(self.log_weights) - np.log(len(self.x)))
 
     @property
     def moments(self) -> tuple[Array, Array]:
@@ -102,13 +102,15 @@ class ImportanceSample:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         r"""Draw ``n`` independent points (n, d) by rejection: accept with probability :math:`w/\max w`.
 
-        The maximum is over all draws proposed so far; when a larger weight turns up, the earlier ones are judged
-        again by it.
+        The maximum is over all draws proposed so far; when a larger weight turns up, the earlier ones are
+        judged again by it.
         """
         x, log_w = self.x, self.log_weights
         log_u = np.log(rng.random(len(x)))
         while (accepted := log_u < log_w - log_w.max()).sum() < n:
-            new = self.proposal.sample(4 * n + 1000, rng)
+            # As many as the acceptance so far says are missing, and a tenth more.
+            rate = max(accepted.mean(), 1e-3)
+            new = self.proposal.sample(int(1.1 * (n - accepted.sum()) / rate) + 10, rng)
             x = np.concatenate([x, new])
             log_w = np.concatenate([log_w, _log_weights(self.proposal, new, self.log_likelihood(new))])
             log_u = np.concatenate([log_u, np.log(rng.random(len(new)))])
@@ -158,8 +160,8 @@ def anneal(
     size = effective_size(sample.log_weights)
     if size < POOR_SIZE:
         warnings.warn(
-            f"importance sampling of a posterior stopped with effective size {size:.0f} of {len(x)} draws; its log "
-            f"evidence may err by {1 / np.sqrt(size):.1f} nats. Leave this data set out of exact comparisons.",
+            f"importance sampling of a posterior stopped with effective size {size:.0f} of {len(x)} draws; its "
+            f"log evidence may err by {1 / np.sqrt(size):.1f} nats. Leave this data set out of comparisons.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -174,7 +176,7 @@ def effective_size(log_weights: Array) -> float:
         >>> effective_size(np.log([0.5, 0.5, 1e-9]))
         2.0000...
     """
-    return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
+    return float(np.exp(2 * np.logaddexp.reduce(log_weights) - np.logaddexp.reduce(2 * log_weights)))
 
 
 def _log_weights(proposal: Proposal, x: Array, log_likelihood: Array | float) -> Array:
@@ -202,6 +204,6 @@ def _next_power(log_base: Array, log_l: Array, power: float) -> float:
 
 def _moments(x: Array, log_weights: Array) -> tuple[Array, Array]:
     """Weighted mean (d,) and covariance (d, d)."""
-    w = np.exp(log_weights - logsumexp(log_weights))
+    w = np.exp(log_weights - np.logaddexp.reduce(log_weights))
     mean = w @ x
     return mean, ((x - mean) * w[:, None]).T @ (x - mean)

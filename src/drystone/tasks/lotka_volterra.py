@@ -38,6 +38,7 @@ class LotkaVolterra(NoisyPath):
     parameters = ("alpha", "beta", "gamma", "delta")
     y_dim = 20
     prior = LogNormal([-0.125, -3.0, -0.125, -3.0], [0.5, 0.5, 0.5, 0.5])
+    log_prior = prior.log
 
     def path(self, theta: Array) -> Array:
         """Log populations at the ten times, prey first, shape (N, 20)."""

@@ -9,25 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drystone.tasks.importance import ImportanceSample, anneal
-from drystone.tasks.prior import LogNormal
+from drystone.tasks.prior import Normal
 from drystone.tasks.task import Task
 
 __all__ = ["NoisyPath"]
 
 Array = NDArray[np.float64]
 
-# Paths of this many prior draws are kept (4096 × 20 doubles are 0.7 MB): the search for any posterior starts there.
+# Paths of this many prior draws are kept (0.7 MB): the search for any posterior starts there.
 KEPT_PATHS = 4096
 
 
 class NoisyPath(Task):
     r"""Data :math:`y \sim p(y \mid x(\theta))` about the solution :math:`x(\theta)` of an ODE.
 
-    A subclass gives the path, the noise and the noise's density. Posteriors are sampled in
-    :math:`\log\theta`, where they are nearly Gaussian; see :mod:`drystone.tasks.importance`.
+    A subclass gives the prior of :math:`\log\theta`, the path, the noise and the noise's density. Posteriors
+    are sampled in :math:`\log\theta`, where they are nearly Gaussian; see :mod:`drystone.tasks.importance`.
     """
 
-    prior: LogNormal
+    log_prior: Normal
 
     @abstractmethod
     def path(self, theta: Array) -> Array:
@@ -50,7 +50,7 @@ class NoisyPath(Task):
         return self.log_noise(y, self.path(theta))
 
     def log_evidence(self, y: Array) -> Array:
-        """Estimate the evidence by importance sampling, to about 0.02 nats; the same y gives the same number."""
+        """Estimate the evidence by importance sampling, to about 0.02 nats; a function of y alone."""
         return np.array([self.importance_sample(row).log_evidence for row in y])
 
     def sample_posterior(self, y: Array, n: int, rng: np.random.Generator) -> Array:
@@ -64,12 +64,12 @@ class NoisyPath(Task):
             return self.log_noise(y, self.path(np.exp(log_theta)))
 
         log_theta, path = self._kept_paths
-        # Seeded by the data: the estimate is a function of y, and its errors are independent between data sets.
+        # Seeded by the data: the estimate is a function of y, with independent errors between data sets.
         rng = np.random.default_rng(np.ascontiguousarray(y).view(np.uint32))
-        return anneal(self.prior.log, log_likelihood, (log_theta, self.log_noise(y, path)), rng)
+        return anneal(self.log_prior, log_likelihood, (log_theta, self.log_noise(y, path)), rng)
 
     @functools.cached_property
     def _kept_paths(self) -> tuple[Array, Array]:
         """Draws of log θ from the prior and their paths."""
-        log_theta = self.prior.log.sample(KEPT_PATHS, np.random.default_rng(0))
+        log_theta = self.log_prior.sample(KEPT_PATHS, np.random.default_rng(0))
         return log_theta, self.path(np.exp(log_theta))

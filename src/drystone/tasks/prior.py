@@ -44,7 +44,7 @@ class Support:
     def contains(self, theta: ArrayLike) -> NDArray[np.bool_]:
         """Tell which rows of ``theta`` (..., d) lie in the box, its walls included; shape (...,)."""
         theta = np.asarray(theta)
-        return ((theta >= self.lower) & (theta <= self.upper)).all(-1)
+        return np.all((theta >= self.lower) & (theta <= self.upper), axis=-1)
 
 
 class Prior(Protocol):
@@ -82,7 +82,9 @@ class Uniform:
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         support = Support(lower, upper)
         if not np.isfinite([support.lower, support.upper]).all():
-            raise ValueError(f"`lower` and `upper` of a uniform prior must be finite; got {lower} and {upper}.")
+            raise ValueError(
+                f"`lower` and `upper` of a uniform prior must be finite; got {lower} and {upper}."
+            )
         object.__setattr__(self, "support", support)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -163,9 +165,9 @@ class LogNormal:
     def log_prob(self, theta: ArrayLike) -> Array:
         """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
         theta = np.asarray(theta, dtype=float)
-        positive = (theta > 0).all(-1)
-        log_theta = np.log(np.where(positive[..., None], theta, 1.0))
-        return np.where(positive, self.log.log_prob(log_theta) - log_theta.sum(-1), -np.inf)
+        positive = np.all(theta > 0, axis=-1, keepdims=True)
+        log_theta = np.log(np.where(positive, theta, 1.0))
+        return np.where(positive[..., 0], self.log.log_prob(log_theta) - log_theta.sum(-1), -np.inf)
 
 
 def _vectors(first_name: str, first: ArrayLike, second_name: str, second: ArrayLike) -> tuple[Array, Array]:

@@ -22,8 +22,8 @@ def log_integral(log_f: Callable[[Array], Array], mean: Array, cov: Array) -> fl
     .. math::
         \int f(x)\,dx \approx h^2\,|L| \sum_{ij} f(m + L z_{ij}), \qquad LL^\top = C
 
-    on a square grid of spacing h. For smooth f that vanish at the edge the rule converges faster than any power
-    of h: a Gaussian is exact to rounding at half a standard deviation.
+    on a square grid of spacing h. For smooth f that vanish at the edge the rule converges faster than any
+    power of h: a Gaussian is exact to rounding at half a standard deviation.
 
     Args:
         log_f: Evaluates :math:`\log f` at points (M, 2); returns (M,).

@@ -13,7 +13,10 @@ Array = NDArray[np.float64]
 
 
 def runge_kutta(
-    derivative: Callable[..., tuple[Array, ...]], state: tuple[Array, ...], times: Sequence[float], step: float
+    derivative: Callable[..., tuple[Array, ...]],
+    state: tuple[Array, ...],
+    times: Sequence[float],
+    step: float,
 ) -> Array:
     r"""Solve :math:`\dot x = f(x)` from time 0 and return the states at ``times``.
 

@@ -30,8 +30,8 @@ class SIR(NoisyPath):
         \dot S = -\beta SI/N, \quad \dot I = \beta SI/N - \gamma I, \qquad I(0) = 1,\; S(0) = N - 1 \\
         y_k \sim \mathrm{Binomial}(1000,\; I(t_k)/N), \qquad t_k = 0, 17, \dots, 153 \text{ days}
 
-    Solved as :math:`s = S/N, \ell = \log(I/N)`: :math:`\dot s = -\beta s e^\ell, \dot\ell = \beta s - \gamma`,
-    which keeps the relative precision of a single infected person and cannot turn negative.
+    Solved as :math:`s = S/N, \ell = \log(I/N)` with :math:`\dot s = -\beta s e^\ell` and
+    :math:`\dot\ell = \beta s - \gamma`, which keeps the relative precision of a single infected person and cannot turn negative.
 
     The first count (one infected in a million) is zero in 99.9 % of simulations: a constant column, so guard
     any standardisation against a zero variance. In 4 % of simulations all counts are zero.
@@ -41,6 +41,7 @@ class SIR(NoisyPath):
     parameters = ("beta", "gamma")
     y_dim = 10
     prior = LogNormal(np.log([0.4, 0.125]), [0.5, 0.2])
+    log_prior = prior.log
 
     def path(self, theta: Array) -> Array:
         """Infected share I/N at the ten times, shape (N, 10)."""
@@ -69,6 +70,6 @@ class SIR(NoisyPath):
 
     def _log_evidence(self, y: Array) -> float:
         def log_joint(log_theta: Array) -> Array:
-            return self.log_noise(y, self.path(np.exp(log_theta))) + self.prior.log.log_prob(log_theta)
+            return self.log_noise(y, self.path(np.exp(log_theta))) + self.log_prior.log_prob(log_theta)
 
         return log_integral(log_joint, *self.importance_sample(y).moments)

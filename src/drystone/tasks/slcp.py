@@ -1,9 +1,9 @@
-"""SLCP, simple likelihood and complex posterior: four points of a bivariate normal (Papamakarios et al. 2019)."""
+"""SLCP, simple likelihood and complex posterior (Papamakarios et al. 2019; sbibm)."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from drystone.tasks import truncated_normal
 from drystone.tasks.bivariate_normal import rectangle
@@ -28,12 +28,12 @@ class SLCP(Task):
         \theta \sim U(-3, 3)^5, \quad m = (\theta_1, \theta_2), \quad s_1 = \theta_3^2,\; s_2 = \theta_4^2,\;
         \rho = \tanh\theta_5 \\
         x_1, \dots, x_4 \sim N(m, \Sigma), \qquad
-        \Sigma = \begin{pmatrix} s_1^2 + \epsilon & \rho s_1 s_2 \\ \rho s_1 s_2 & s_2^2 + \epsilon \end{pmatrix},
-        \quad \epsilon = 10^{-6}
+        \Sigma = \begin{pmatrix} s_1^2 + \epsilon & \rho s_1 s_2 \\
+                                 \rho s_1 s_2 & s_2^2 + \epsilon \end{pmatrix}, \quad \epsilon = 10^{-6}
 
-    and :math:`y = (x_{11}, x_{12}, x_{21}, \dots, x_{42})`. The signs of :math:`\theta_3, \theta_4` do not matter:
-    four equal modes. With :math:`\bar x` and :math:`S = \sum_i (x_i - \bar x)(x_i - \bar x)^\top` the mean can be
-    integrated out,
+    and :math:`y = (x_{11}, x_{12}, x_{21}, \dots, x_{42})`. The signs of :math:`\theta_3, \theta_4` do not
+    matter: four equal modes. With :math:`\bar x` and :math:`S = \sum_i (x_i - \bar x)(x_i - \bar x)^\top` the
+    mean can be integrated out,
 
     .. math::
         \int p(y \mid \theta)\,dm = (2\pi)^{-3}\,\tfrac14\,|\Sigma|^{-3/2}\,
@@ -66,11 +66,11 @@ class SLCP(Task):
         return -0.5 * trace - 2 * np.log(det) - 4 * np.log(2 * np.pi)
 
     def log_evidence(self, y: Array) -> Array:
-        """Estimate the evidence by importance sampling, to about 0.02 nats; the same y gives the same number."""
+        """Estimate the evidence by importance sampling, to about 0.02 nats; a function of y alone."""
         return np.array([_importance_sample(row).log_evidence for row in y])
 
     def sample_posterior(self, y: Array, n: int, rng: np.random.Generator) -> Array:
-        """Draw scales and correlation by rejection, signs by coins, then the mean from its normal in the box."""
+        """Draw scales and correlation by rejection, signs by coins, then the mean from its cut normal."""
         g = _importance_sample(y).sample(n, rng)
         scales = np.exp(g[:, :2]) * np.where(rng.random((n, 2)) < 0.5, -1.0, 1.0)
         shape = np.column_stack([scales, g[:, 2]])
@@ -87,7 +87,8 @@ class _ShapePrior:
         scales = BOUND * (1 - rng.random((n, 2)))
         return np.column_stack([np.log(scales), rng.uniform(-BOUND, BOUND, n)])
 
-    def log_prob(self, g: Array) -> Array:
+    def log_prob(self, theta: ArrayLike) -> Array:
+        g = np.asarray(theta)
         log_density = g[:, 0] + g[:, 1] - 2 * np.log(BOUND) - np.log(2 * BOUND)
         return np.where(self.support.contains(g), log_density, -np.inf)
 
@@ -110,7 +111,9 @@ def _log_marginal(g: Array, y: Array) -> Array:
     trace = (v22 * s11 - 2 * v12 * s12 + v11 * s22) / det
     sd = np.sqrt([v11, v22]) / 2
     low, high = (-BOUND - mean[:, None]) / sd, (BOUND - mean[:, None]) / sd
-    log_box = np.log(np.maximum(rectangle((low[0], low[1]), (high[0], high[1]), v12 / np.sqrt(v11 * v22)), SMALLEST))
+    log_box = np.log(
+        np.maximum(rectangle((low[0], low[1]), (high[0], high[1]), v12 / np.sqrt(v11 * v22)), SMALLEST)
+    )
     log_integral = -3 * np.log(2 * np.pi) - np.log(4) - 1.5 * np.log(det) - 0.5 * trace + log_box
     return log_integral - 2 * np.log(2 * BOUND)
 
@@ -126,8 +129,8 @@ def _importance_sample(y: Array) -> ImportanceSample:
 def _sample_mean(y: Array, shape: Array, rng: np.random.Generator) -> Array:
     r"""Draw :math:`m \sim N(\bar x, \Sigma/4)` restricted to the box, one for each row of ``shape``; (N, 2).
 
-    :math:`m_1` from its normal cut to the box, accepted with the probability that :math:`m_2` falls in the box
-    given :math:`m_1`; then :math:`m_2` from its conditional normal, cut.
+    :math:`m_1` from its normal cut to the box, accepted with the probability that :math:`m_2` falls in the
+    box given :math:`m_1`; then :math:`m_2` from its conditional normal, cut.
     """
     v11, v12, v22 = _covariance(shape)
     x1, x2 = y.reshape(4, 2).mean(0)

@@ -89,7 +89,9 @@ class Task(ABC):
 
         Outside the prior's support it is :math:`-\infty`.
         """
-        raise IntractableError(f"task '{self.name}' has no tractable likelihood; only its simulator is known.")
+        raise IntractableError(
+            f"task '{self.name}' has no tractable likelihood; only its simulator is known."
+        )
 
     def log_evidence(self, y: Array) -> Array:
         r"""Evaluate :math:`\log p(y_n) = \log\int p(y_n \mid \theta)\,p(\theta)\,d\theta`; (N, m) to (N,)."""
@@ -112,7 +114,7 @@ class Task(ABC):
         raise IntractableError(f"the exact posterior of task '{self.name}' cannot be sampled.")
 
     def ceiling(self, n: int, rng: np.random.Generator) -> Ceiling:
-        r"""Score the exact posterior on ``n`` fresh simulations: the mean of :math:`\log p(\theta_n \mid y_n)`.
+        r"""Score the exact posterior on ``n`` fresh simulations, by its mean log density at the truth.
 
         A method that claims more than this plus a few standard errors has a fault: test data leaked into
         training, or a Jacobian is missing.
@@ -136,7 +138,9 @@ def _rows(name: str, value: ArrayLike, width: int) -> Array:
         raise ValueError(f"`{name}` must have shape (N, {width}); got {rows.shape}.{hint}")
     if np.isnan(rows).any():
         bad = np.flatnonzero(np.isnan(rows).any(1))
-        raise ValueError(f"`{name}` has NaN in {bad.size} of {len(rows)} rows, first in row {bad[0]}; drop them.")
+        raise ValueError(
+            f"`{name}` has NaN in {bad.size} of {len(rows)} rows, first in row {bad[0]}; drop them."
+        )
     return rows
 
 
@@ -147,8 +151,8 @@ def _checked_simulate(simulate: Callable[..., ArrayLike]) -> Callable[..., Array
         outside = np.flatnonzero(~self.prior.support.contains(theta))
         if outside.size:
             raise ValueError(
-                f"`theta` lies outside the prior's support in {outside.size} of {len(theta)} rows, first in row "
-                f"{outside[0]}: {theta[outside[0]]}; drop these rows or use `task.prior.support.contains`."
+                f"`theta` lies outside the prior's support in {outside.size} of {len(theta)} rows, first in "
+                f"row {outside[0]}: {theta[outside[0]]}; select rows with `task.prior.support.contains(theta)`."
             )
         y = np.asarray(simulate(self, theta, rng))
         if y.shape != (len(theta), self.y_dim):

@@ -14,8 +14,8 @@ __all__ = ["TwoMoons"]
 Array = NDArray[np.float64]
 
 RADIUS, WIDTH, CENTRE = 0.1, 0.01, 0.25
-# Midpoints of the angle in the evidence. The integrand has kinks where a crescent meets the wall of the prior;
-# 512 points leave an error below 1e-5.
+# Midpoints of the angle in the evidence. The integrand has kinks where a crescent meets the wall of the
+# prior; with 512 points the error stays below 1e-4 of the evidence.
 ANGLES = 512
 # Data sets whose evidence is computed together: 2,000 × 512 doubles are 8 MB.
 ROWS = 2000
@@ -29,8 +29,8 @@ class TwoMoons(Task):
         z_0 &= (\theta_1 + \theta_2)/\sqrt2, \qquad z_1 = (\theta_2 - \theta_1)/\sqrt2 \\
         y &= p + (-|z_0|,\; z_1), \qquad p = (r\cos a + 0.25,\; r\sin a)
 
-    With :math:`(u, v) = y - (0.25 - |z_0|,\; z_1)` and :math:`\rho = \sqrt{u^2 + v^2}` the likelihood in polar
-    coordinates, Jacobian :math:`1/\rho` included, is
+    With :math:`(u, v) = y - (0.25 - |z_0|,\; z_1)` and :math:`\rho = \sqrt{u^2 + v^2}` the likelihood in
+    polar coordinates, Jacobian :math:`1/\rho` included, is
 
     .. math::
         p(y \mid \theta) = \frac{N(\rho; 0.1, 0.01^2)}{\pi\rho}\,1[u > 0].
@@ -58,7 +58,7 @@ class TwoMoons(Task):
         return np.where(inside, log_radial - np.log(np.pi * np.where(inside, rho, 1.0)), -np.inf)
 
     def log_evidence(self, y: Array) -> Array:
-        r"""Integrate over the noise: each p that solves :math:`|z_0| = p_1 - y_1, z_1 = y_2 - p_2` counts twice.
+        r"""Integrate over the noise; each p gives two solutions, :math:`|z_0| = p_1 - y_1, z_1 = y_2 - p_2`.
 
         .. math::
             p(y) = \tfrac14 \cdot 2A, \qquad
