@@ -327,6 +327,6 @@ def _check_importable(job: _Job) -> None:
         ForkingPickler.dumps(job)
     except Exception as error:
         raise TypeError(
-            "`simulator` and `prior` must be importable to run with `workers` > 1: define them at the top level "
-            f"of a module instead of in a function or as a lambda, or use workers=1. ({error})"
+            "`simulator` and `prior` must be importable to run with `workers` > 1: define them at the top "
+            f"level of a module instead of in a function or as a lambda, or use workers=1. ({error})"
         ) from error

@@ -160,8 +160,8 @@ def anneal(
     size = effective_size(sample.log_weights)
     if size < POOR_SIZE:
         warnings.warn(
-            f"importance sampling of a posterior stopped with effective size {size:.0f} of {len(x)} draws; its "
-            f"log evidence may err by {1 / np.sqrt(size):.1f} nats. Leave this data set out of comparisons.",
+            f"importance sampling of a posterior stopped with effective size {size:.0f} of {len(x)} draws; "
+            f"its log evidence may err by {1 / np.sqrt(size):.1f} nats. Leave the data set out.",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -31,7 +31,8 @@ class SIR(NoisyPath):
         y_k \sim \mathrm{Binomial}(1000,\; I(t_k)/N), \qquad t_k = 0, 17, \dots, 153 \text{ days}
 
     Solved as :math:`s = S/N, \ell = \log(I/N)` with :math:`\dot s = -\beta s e^\ell` and
-    :math:`\dot\ell = \beta s - \gamma`, which keeps the relative precision of a single infected person and cannot turn negative.
+    :math:`\dot\ell = \beta s - \gamma`, which keeps the relative precision of a single infected person and
+    cannot turn negative.
 
     The first count (one infected in a million) is zero in 99.9 % of simulations: a constant column, so guard
     any standardisation against a zero variance. In 4 % of simulations all counts are zero.

@@ -81,7 +81,7 @@ class Task(ABC):
         return len(self.parameters)
 
     @abstractmethod
-    def simulate(self, theta: Array, rng: np.random.Generator) -> Array:
+    def simulate(self, theta: Array, rng: np.random.Generator) -> NDArray[np.floating]:
         """Draw one data set for each row of ``theta`` (N, d), which must lie in the support; shape (N, m)."""
 
     def log_likelihood(self, theta: Array, y: Array) -> Array:
@@ -122,7 +122,8 @@ class Task(ABC):
         if n < 2:
             raise ValueError(f"`n` must be at least 2 for a standard error; got {n}.")
         theta = self.prior.sample(n, rng)
-        log_p = self.log_posterior(theta, self.simulate(theta, rng))
+        y = np.asarray(self.simulate(theta, rng), dtype=float)
+        log_p = self.log_posterior(theta, y)
         return Ceiling(float(log_p.mean()), float(log_p.std(ddof=1) / np.sqrt(n)), n)
 
     def __repr__(self) -> str:
@@ -152,7 +153,7 @@ def _checked_simulate(simulate: Callable[..., ArrayLike]) -> Callable[..., Array
         if outside.size:
             raise ValueError(
                 f"`theta` lies outside the prior's support in {outside.size} of {len(theta)} rows, first in "
-                f"row {outside[0]}: {theta[outside[0]]}; select rows with `task.prior.support.contains(theta)`."
+                f"row {outside[0]}: {theta[outside[0]]}; select with `task.prior.support.contains(theta)`."
             )
         y = np.asarray(simulate(self, theta, rng))
         if y.shape != (len(theta), self.y_dim):

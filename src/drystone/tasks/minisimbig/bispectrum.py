@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from drystone.tasks.minisimbig.grid import Grid
+from drystone.tasks.minisimbig.grid import Complex, Grid, Real
 from drystone.tasks.minisimbig.power_spectrum import legendre_2
 
 __all__ = ["Bispectrum"]
@@ -33,7 +33,7 @@ class Bispectrum:
         selection: The survey's W, shape (n, n, n).
     """
 
-    def __init__(self, grid: Grid, selection: NDArray[np.float32]) -> None:
+    def __init__(self, grid: Grid, selection: Real) -> None:
         self.grid = grid
         self.shells = grid.n // 3
         radius = grid.radius.ravel()
@@ -53,12 +53,12 @@ class Bispectrum:
         counts = self._sums(np.ones(grid.squared.shape, np.complex64))[0]
         self.normalisation = grid.cell**6 / float((selection.astype(float) ** 3).sum()) / counts
 
-    def __call__(self, modes: NDArray[np.complex64], power: Array) -> Array:
+    def __call__(self, modes: Complex, power: Array) -> Array:
         """Measure both multipoles of Q, shape (2, triangles), given the power of each shell."""
         p_i, p_j, p_k = power[self.triangles]
         return self._sums(modes) * self.normalisation / (p_i * p_j + p_j * p_k + p_k * p_i)
 
-    def _sums(self, modes: NDArray[np.complex64]) -> Array:
+    def _sums(self, modes: Complex) -> Array:
         """Sum D_i D_j D_k and (L₂D)_i D_j D_k over the cells, for every triangle; shape (2, triangles)."""
         plain, tilted = self._shell_fields(modes.ravel())
         sums = np.zeros((2, self.shells, self.shells, self.shells))  # multipole, j, k, i
@@ -73,7 +73,7 @@ class Bispectrum:
         i, j, k = self.triangles
         return sums[:, j, k, i]
 
-    def _shell_fields(self, modes: NDArray[np.complex64]) -> NDArray[np.float32]:
+    def _shell_fields(self, modes: Complex) -> Real:
         """Fields of the modes of each shell, plain and times L₂(μ); shape (2, shells, n³)."""
         fields = np.empty((2, self.shells, self.grid.n**3), np.float32)
         only = np.zeros(modes.size, np.complex64)

@@ -46,7 +46,7 @@ class Cosmology(NamedTuple):
         return float(a * hyp2f1(1 / 3, 1, 11 / 6, -(a**3) * ratio) / hyp2f1(1 / 3, 1, 11 / 6, -ratio))
 
     def growth_rates(self, z: float) -> tuple[float, float]:
-        r"""Evaluate the rates of both orders, :math:`f_1 = \Omega_m(z)^{5/9}, f_2 = 2\,\Omega_m(z)^{6/11}`."""
+        r"""Evaluate the rates of both orders :math:`f_1 = \Omega_m(z)^{5/9}, f_2 = 2\,\Omega_m(z)^{6/11}`."""
         omega_z = self.omega_m * (1 + z) ** 3 / float(self.expansion(z)) ** 2
         return omega_z ** (5 / 9), 2 * omega_z ** (6 / 11)
 
@@ -125,4 +125,5 @@ def top_hat(x: Array) -> Array:
 def variance(k: Array, power: Array, radius: Array) -> Array:
     r"""Evaluate :math:`\sigma^2(R) = \frac1{2\pi^2}\int P(k)\,W^2(kR)\,k^3\,d\ln k` for each radius."""
     window = top_hat(k * radius[:, None])
-    return np.trapezoid(power * window**2 * k**3, np.log(k), axis=1) / (2 * np.pi**2)
+    integral = np.trapezoid(power * window**2 * k**3, np.log(k), axis=1)
+    return np.asarray(integral) / (2 * np.pi**2)

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drystone.tasks.minisimbig.cosmology import Cosmology
-from drystone.tasks.minisimbig.grid import Grid
+from drystone.tasks.minisimbig.grid import Complex, Grid, Real
 
 __all__ = ["Lagrangian", "Matter"]
-
-Real = NDArray[np.float32]
 
 BIAS_SCALE = 5.0  # Mpc/h, Gaussian smoothing of the density that haloes follow
 ENVIRONMENT_SCALE = 20.0  # and of the one that assembly bias follows
@@ -79,7 +77,7 @@ class Lagrangian:
             environment=self._field(delta * self.smooth_more),
         )
 
-    def _field(self, modes: NDArray[np.complex64]) -> Real:
+    def _field(self, modes: Complex) -> Real:
         return self.grid.backward(modes).ravel()
 
     def _amplitude(self, k: NDArray[np.float64], power: NDArray[np.float64]) -> Real:
@@ -89,7 +87,7 @@ class Lagrangian:
         spectrum = np.exp(np.interp(log_k, np.log(k), np.log(power)))
         return np.concatenate([[0.0], np.sqrt(spectrum / self.grid.cell**3)]).astype(np.float32)
 
-    def _source(self, delta: NDArray[np.complex64]) -> NDArray[np.complex64]:
+    def _source(self, delta: Complex) -> Complex:
         """Modes of (3/7) S."""
         xx, yy, zz, xy, xz, yz = (self.grid.backward(t * delta) for t in self.tidal)
         source = xx * yy + xx * zz + yy * zz - xy**2 - xz**2 - yz**2

@@ -6,10 +6,11 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-__all__ = ["Grid"]
+__all__ = ["Complex", "Grid", "Real"]
 
-Real = NDArray[np.float32]
-Complex = NDArray[np.complex64]
+# Single precision; spelled loosely, because to a type checker products of such arrays may be wider.
+Real = NDArray[np.floating]
+Complex = NDArray[np.complexfloating]
 
 
 class Grid:

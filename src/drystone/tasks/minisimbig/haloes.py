@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drystone.tasks.minisimbig.cosmology import CRITICAL_DENSITY, Cosmology, variance
-from drystone.tasks.minisimbig.grid import Grid
+from drystone.tasks.minisimbig.grid import Grid, Real
 
 __all__ = ["Haloes", "draw_haloes", "mass_function"]
 
@@ -63,7 +63,7 @@ def mass_function(cosmology: Cosmology, z: float) -> tuple[Array, Array]:
 
 def draw_haloes(
     grid: Grid,
-    density: NDArray[np.float32],
+    density: Real,
     number: Array,
     bias: Array,
     wanted: NDArray[np.bool_],
@@ -71,8 +71,8 @@ def draw_haloes(
 ) -> Haloes:
     r"""Draw a Poisson number of haloes in each bin, and a Lagrangian cell for each halo.
 
-    Cells have weight :math:`e^{(b-1)\delta}`. For a Gaussian :math:`\delta` this gives exactly the Lagrangian bias
-    :math:`b - 1` on large scales.
+    Cells have weight :math:`e^{(b-1)\delta}`. For a Gaussian :math:`\delta` this gives exactly the Lagrangian
+    bias :math:`b - 1` on large scales.
 
     Args:
         grid: The box.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from drystone.tasks.minisimbig.grid import Grid
+from drystone.tasks.minisimbig.grid import Complex, Grid, Real
 
 __all__ = ["PowerSpectrum", "legendre_2"]
 
 Array = NDArray[np.float64]
 
 
-def legendre_2(mu: NDArray[np.float32]) -> NDArray[np.float32]:
+def legendre_2(mu: Real) -> Real:
     r"""Evaluate the Legendre polynomial :math:`L_2(\mu) = (3\mu^2 - 1)/2`."""
     return 1.5 * mu**2 - 0.5
 
@@ -31,7 +31,7 @@ class PowerSpectrum:
         selection: The survey's W, shape (n, n, n).
     """
 
-    def __init__(self, grid: Grid, selection: NDArray[np.float32]) -> None:
+    def __init__(self, grid: Grid, selection: Real) -> None:
         self.shells = grid.n // 2 - 2
         shell = np.floor(grid.radius + 0.5).astype(np.int64).ravel()
         self.shell = np.where(shell > self.shells, 0, shell)
@@ -40,10 +40,10 @@ class PowerSpectrum:
         self.weights = [w.ravel() for w in (modes, 5 * modes * legendre_2(mu), 9 * modes * l4)]
         self.normalisation = grid.cell**3 / float((selection**2).sum()) / self._sums(modes.ravel())
 
-    def __call__(self, modes: NDArray[np.complex64]) -> Array:
+    def __call__(self, modes: Complex) -> Array:
         """Measure the three multipoles, shape (3, shells)."""
         power = (np.abs(modes) ** 2).ravel()
         return np.array([self._sums(w * power) for w in self.weights]) * self.normalisation
 
-    def _sums(self, values: Array) -> Array:
-        return np.bincount(self.shell, values, self.shells + 1)[1:]
+    def _sums(self, values: Real) -> Array:
+        return np.bincount(self.shell, values, self.shells + 1)[1:].astype(float)

@@ -6,13 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drystone.tasks.minisimbig.cosmology import Cosmology
-from drystone.tasks.minisimbig.grid import Grid
+from drystone.tasks.minisimbig.grid import Grid, Real
 
 __all__ = ["Survey"]
 
 Array = NDArray[np.float64]
-Real = NDArray[np.float32]
-
 ASSUMED_OMEGA_M = 0.3  # the observer turns redshifts into distances with it
 FULL_BOX = 640.0  # lengths of the mask are given for this box and scale with it
 HOLES, HOLE_RADIUS, HOLE_SEED = 24, 16.0, 20
@@ -22,8 +20,8 @@ class Survey:
     r"""A fixed selection W in [0, 1]: a footprint with veto holes times a radial profile.
 
     The footprint is a super-ellipse :math:`(x/295)^4 + (y/270)^4 < 1` without one corner and without 24 discs
-    of radius 16; the profile is :math:`\min(1, 1.1\,e^{-\frac12((z+30)/180)^2})` for :math:`|z| < 265`. Lengths
-    are in Mpc/h from the centre of the box.
+    of radius 16; the profile is :math:`\min(1, 1.1\,e^{-\frac12((z+30)/180)^2})` for :math:`|z| < 265`.
+    Lengths are in Mpc/h from the centre of the box.
     """
 
     def __init__(self, grid: Grid) -> None:

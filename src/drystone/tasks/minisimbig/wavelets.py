@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from drystone.tasks.minisimbig.grid import Grid
+from drystone.tasks.minisimbig.grid import Complex, Grid, Real
 
 __all__ = ["Wavelets"]
 
@@ -45,11 +45,11 @@ class Wavelets:
         self.bins = WEDGES * bands
         self.modes_in_bin = self._sums(np.ones(radius.shape))
 
-    def __call__(self, modes: NDArray[np.complex64]) -> Array:
+    def __call__(self, modes: Complex) -> Array:
         """Measure all statistics, filter by filter, shape (filters · (3 + bins),)."""
         return np.concatenate([self._of_filter(modes * psi) for psi in self.filters])
 
-    def _of_filter(self, modes: NDArray[np.complex64]) -> Array:
+    def _of_filter(self, modes: Complex) -> Array:
         u = np.abs(self.grid.backward(modes))
         mean = u.mean(dtype=np.float64)
         moments = [np.sqrt(u).mean(dtype=np.float64), mean, np.square(u).mean(dtype=np.float64)]
@@ -57,5 +57,6 @@ class Wavelets:
         power = self._sums(transform.real**2 + transform.imag**2) / self.modes_in_bin
         return np.log(np.concatenate([moments, power / (u.size * mean**2)]))
 
-    def _sums(self, power: NDArray[np.floating]) -> Array:
-        return np.bincount(self.bin, (power * self.grid.multiplicity).ravel(), 1 + self.bins)[1:]
+    def _sums(self, power: Real) -> Array:
+        weight = (power * self.grid.multiplicity).ravel()
+        return np.bincount(self.bin, weight, 1 + self.bins)[1:].astype(float)
