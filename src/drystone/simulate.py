@@ -139,9 +139,7 @@ class _Job:
 
     def theta(self) -> NDArray[np.float64]:
         """Draw the parameters of the block, shape (rows, d)."""
-        theta = np.asarray(
-            self.prior.sample(self.rows, np.random.default_rng(self.streams()[0])), dtype=float
-        )
+        theta = np.asarray(self.prior.sample(self.rows, np.random.default_rng(self.streams()[0])), dtype=float)
         if theta.ndim != 2 or len(theta) != self.rows:
             raise ValueError(
                 f"`prior.sample` must return shape (n, d) = ({self.rows}, d); it returned {theta.shape}."
@@ -245,9 +243,7 @@ def _joined(blocks: list[_Block], settings: dict[str, Any]) -> Simulations:
         raise RuntimeError(f"all {len(reason)} simulations failed: {reasons}. Nothing is stored as finished.")
     widths = sorted({block.y.shape[1] for block in good})
     if len(widths) > 1:
-        raise ValueError(
-            f"`simulator` must return the same number of data values always; it returned {widths}."
-        )
+        raise ValueError(f"`simulator` must return the same number of data values always; it returned {widths}.")
     theta = np.concatenate([block.theta[block.reason == ""] for block in good])
     y = np.concatenate([block.y[block.reason == ""] for block in good])
     return Simulations(

@@ -82,9 +82,7 @@ class Uniform:
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         support = Support(lower, upper)
         if not np.isfinite([support.lower, support.upper]).all():
-            raise ValueError(
-                f"`lower` and `upper` of a uniform prior must be finite; got {lower} and {upper}."
-            )
+            raise ValueError(f"`lower` and `upper` of a uniform prior must be finite; got {lower} and {upper}.")
         object.__setattr__(self, "support", support)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:

@@ -53,10 +53,10 @@ class Task(ABC):
         rows_per_block: How many rows ``ds.simulate`` asks for at once; small if one simulation is slow.
 
     Example:
-        >>> import numpy as np
-        >>> class Slope(Task):
+        >>> import numpy as np, drystone as ds
+        >>> class Slope(ds.tasks.Task):
         ...     name, parameters, y_dim = "slope", ("slope",), 3
-        ...     prior = Uniform([-1], [1])
+        ...     prior = ds.tasks.Uniform([-1], [1])
         ...     def simulate(self, theta, rng):
         ...         return theta * [1, 2, 3] + rng.normal(size=(len(theta), 3))
         >>> Slope().simulate([[0.5], [0.7]], np.random.default_rng(0)).shape
@@ -89,9 +89,7 @@ class Task(ABC):
 
         Outside the prior's support it is :math:`-\infty`.
         """
-        raise IntractableError(
-            f"task '{self.name}' has no tractable likelihood; only its simulator is known."
-        )
+        raise IntractableError(f"task '{self.name}' has no tractable likelihood; only its simulator is known.")
 
     def log_evidence(self, y: Array) -> Array:
         r"""Evaluate :math:`\log p(y_n) = \log\int p(y_n \mid \theta)\,p(\theta)\,d\theta`; (N, m) to (N,)."""
@@ -106,8 +104,10 @@ class Task(ABC):
         theta, y = _rows("theta", theta, self.theta_dim), _rows("y", y, self.y_dim)
         log_joint = self.log_likelihood(theta, y) + self.prior.log_prob(theta)
         # The evidence is the dear part: once for each different data set, so that many θ for one y are cheap.
+        if (y == y[:1]).all():
+            return log_joint - self.log_evidence(y[:1])
         different, row = np.unique(y, axis=0, return_inverse=True)
-        return log_joint - self.log_evidence(different)[row.ravel()]
+        return log_joint - self.log_evidence(different)[row]
 
     def sample_posterior(self, y: Array, n: int, rng: np.random.Generator) -> Array:
         """Draw ``n`` independent parameters from the exact posterior of one data set (m,); shape (n, d)."""
@@ -139,9 +139,7 @@ def _rows(name: str, value: ArrayLike, width: int) -> Array:
         raise ValueError(f"`{name}` must have shape (N, {width}); got {rows.shape}.{hint}")
     if np.isnan(rows).any():
         bad = np.flatnonzero(np.isnan(rows).any(1))
-        raise ValueError(
-            f"`{name}` has NaN in {bad.size} of {len(rows)} rows, first in row {bad[0]}; drop them."
-        )
+        raise ValueError(f"`{name}` has NaN in {bad.size} of {len(rows)} rows, first in row {bad[0]}; drop them.")
     return rows
 
 

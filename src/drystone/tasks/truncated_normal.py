@@ -27,9 +27,7 @@ def log_mass(low: ArrayLike, high: ArrayLike) -> Array:
     return log_high + np.log1p(-np.exp(np.minimum(log_ratio, -1e-300)))
 
 
-def sample(
-    mean: ArrayLike, sd: ArrayLike, low: ArrayLike, high: ArrayLike, rng: np.random.Generator
-) -> Array:
+def sample(mean: ArrayLike, sd: ArrayLike, low: ArrayLike, high: ArrayLike, rng: np.random.Generator) -> Array:
     r"""Draw from :math:`N(\mu, \sigma^2)` restricted to :math:`[a, b]`, one draw for each broadcast entry.
 
     Inversion in logarithms: :math:`\log\Phi(z) = \log[\Phi(\alpha) + u\,(\Phi(\beta) - \Phi(\alpha))]`.

@@ -70,9 +70,7 @@ class Lagrangian:
         total = delta + source
         return Matter(
             displacement=np.stack([self._field(g * total) for g in self.inverse_gradient]),
-            velocity=self._field(
-                self.inverse_gradient[2] * (np.float32(f1) * delta + np.float32(f2) * source)
-            ),
+            velocity=self._field(self.inverse_gradient[2] * (np.float32(f1) * delta + np.float32(f2) * source)),
             density=self._field(delta * self.smooth),
             environment=self._field(delta * self.smooth_more),
         )

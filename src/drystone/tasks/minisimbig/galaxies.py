@@ -41,8 +41,12 @@ class Occupation(NamedTuple):
 
     def satellites(self, log_mass: Array) -> Array:
         r"""Evaluate :math:`N_s = N_c\,[(M - M_0)/M_1]^\alpha`, zero below :math:`M_0`."""
-        excess = np.maximum(10**log_mass - 10**self.log_m_0, 0) / 10**self.log_m_1
-        return self.centrals(log_mass) * excess**self.alpha
+        # Most haloes lie below M₀, and powers are dear.
+        above = log_mass > self.log_m_0
+        excess = (10 ** log_mass[above] - 10**self.log_m_0) / 10**self.log_m_1
+        satellites = np.zeros(log_mass.size)
+        satellites[above] = self.centrals(log_mass[above]) * excess**self.alpha
+        return satellites
 
 
 def draw_galaxies(
@@ -103,9 +107,7 @@ def _positions(
 
     radius = (3 * mass / (4 * np.pi * OVERDENSITY * CRITICAL_DENSITY * cosmology.omega_m)) ** (1 / 3)
     sigma = np.sqrt(GRAVITY * mass * (1 + z) / (2 * radius)) * (1 + z) / (100 * cosmology.expansion(z))
-    eta = np.where(
-        np.arange(host.size) < centrals, occupation.central_velocity, occupation.satellite_velocity
-    )
+    eta = np.where(np.arange(host.size) < centrals, occupation.central_velocity, occupation.satellite_velocity)
     position[2] += matter.velocity[cell] + eta * sigma * rng.standard_normal(host.size)
     position[:, centrals:] += _orbits(mass[centrals:], radius[centrals:], occupation.concentration, z, rng)
     return position % grid.box
