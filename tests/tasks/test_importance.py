@@ -1,5 +1,7 @@
 """Tests for drystone.tasks.importance."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -8,6 +10,8 @@ import drystone as ds
 from drystone.tasks import Normal
 from drystone.tasks.importance import Proposal, anneal, effective_size
 
+# Typed loosely: its stubs take the covariance for an integer.
+Gaussian: Any = scipy.stats.multivariate_normal
 PRIOR = Normal([0.5, -1.0, 2.0], [1.0, 2.0, 0.5])
 
 
@@ -19,11 +23,11 @@ def start(log_likelihood, rng, n=2000):
 def test_evidence_and_moments_of_a_narrow_tilted_gaussian_are_found():
     rng = np.random.default_rng(0)
     mix = np.array([[0.03, 0, 0], [0.05, 0.01, 0], [-0.01, 0.02, 0.02]])
-    likelihood = scipy.stats.multivariate_normal([1.4, 0.8, 1.1], mix @ mix.T)
+    likelihood = Gaussian([1.4, 0.8, 1.1], mix @ mix.T)
     sample = anneal(PRIOR, likelihood.logpdf, start(likelihood.logpdf, rng), rng)
     # Product of Gaussians: precisions add; the evidence is the density of the observed mean under the sum.
     prior_cov = np.diag(PRIOR.sd**2)
-    evidence = scipy.stats.multivariate_normal(PRIOR.mean, prior_cov + likelihood.cov).logpdf(likelihood.mean)
+    evidence = Gaussian(PRIOR.mean, prior_cov + likelihood.cov).logpdf(likelihood.mean)
     cov = np.linalg.inv(np.linalg.inv(prior_cov) + np.linalg.inv(likelihood.cov))
     mean = cov @ (np.linalg.solve(prior_cov, PRIOR.mean) + np.linalg.solve(likelihood.cov, likelihood.mean))
     assert sample.log_evidence == pytest.approx(evidence, abs=0.08)
@@ -38,7 +42,7 @@ def test_rejection_draws_follow_the_posterior():
     rng = np.random.default_rng(1)
 
     def log_likelihood(x):
-        return scipy.stats.norm(0.0, 0.2).logpdf(x[:, 0] - 1.7)
+        return scipy.stats.norm.logpdf(x[:, 0], 1.7, 0.2)
 
     sample = anneal(PRIOR, log_likelihood, start(log_likelihood, rng), rng)
     draws = sample.sample(3000, rng)
@@ -47,7 +51,7 @@ def test_rejection_draws_follow_the_posterior():
     assert scipy.stats.kstest(draws[:, 0], exact.cdf).pvalue > 1e-3
     assert scipy.stats.kstest(draws[:, 1], scipy.stats.norm(-1, 2).cdf).pvalue > 1e-3
     # Any prefix is a sample too: the order carries no information.
-    assert scipy.stats.ks_2samp(draws[:500, 0], draws[500:, 0]).pvalue > 1e-3
+    assert scipy.stats.kstest(draws[:500, 0], exact.cdf).pvalue > 1e-3
 
 
 def test_the_proposal_is_normalised():
