@@ -297,5 +297,5 @@ def test_a_number_of_data_values_that_changes_is_an_error():
 
 
 def test_loading_what_is_not_there_is_explained(tmp_path):
-    with pytest.raises(FileNotFoundError, match="was `simulate` finished?"):
+    with pytest.raises(FileNotFoundError, match=r"was `simulate` finished\?"):
         ds.Simulations.load(tmp_path)

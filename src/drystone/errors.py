@@ -8,7 +8,9 @@ class StackingError(Exception):
 
 
 class IntractableError(StackingError, TypeError):
-    """The form cannot give what the score needs (a blank cell of the paper's Table 1)."""
+    """What is asked for cannot be had: a form lacks what a score needs (a blank cell of the paper's Table 1),
+    or a task has no tractable likelihood.
+    """
 
 
 class ConvergenceWarning(UserWarning):

@@ -132,10 +132,9 @@ class _Job:
     index: int
     rows: int
 
-    def streams(self) -> tuple[np.random.SeedSequence, np.random.SeedSequence, list[np.random.SeedSequence]]:
-        """Seeds for the prior, for the block as a whole, and for each row alone."""
-        prior, whole, rows = np.random.SeedSequence(self.seed, spawn_key=(self.index,)).spawn(3)
-        return prior, whole, rows.spawn(self.rows)
+    def streams(self) -> list[np.random.SeedSequence]:
+        """Seeds for the prior, for the block as a whole, and for its rows when they are run alone."""
+        return np.random.SeedSequence(self.seed, spawn_key=(self.index,)).spawn(3)
 
     def theta(self) -> NDArray[np.float64]:
         """Draw the parameters of the block, shape (rows, d)."""
@@ -164,7 +163,8 @@ def _simulate_block(job: _Job) -> _Block:
         y = job.function(theta, np.random.default_rng(whole))
     except Exception:
         # Which row is at fault is not known, and the others shall not be lost.
-        outcomes = [_simulate_row(job.function, row, stream) for row, stream in zip(theta, rows, strict=True)]
+        streams = rows.spawn(job.rows)
+        outcomes = [_simulate_row(job.function, row, stream) for row, stream in zip(theta, streams, strict=True)]
         reason = np.array([why for _, why in outcomes], dtype=np.str_)
         good = [values for values, why in outcomes if not why]
         y = np.full((job.rows, good[0].shape[1] if good else 0), np.nan)
