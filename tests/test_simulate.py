@@ -121,6 +121,7 @@ def test_rows_that_raise_are_left_out_and_the_others_kept(workers):
 def test_when_every_simulation_fails_the_reason_is_given(tmp_path):
     with pytest.raises(RuntimeError, match=r"all 20 simulations failed: ArithmeticError: no luck \(20\)"):
         ds.simulate(always_raising, PRIOR, 20, directory=tmp_path)
+    assert list(tmp_path.iterdir()) == [], "a mended simulator can be run in the same directory"
 
 
 def test_a_finished_store_is_read_and_not_simulated_again(tmp_path):
@@ -245,6 +246,7 @@ def stopping(theta, rng):
 
 BAD = {
     "no prior": (TypeError, "`prior` must be given", dict(simulator=noisy, prior=None)),
+    "a float": (TypeError, "`n` must be an integer; got 10000.0", dict(n=1e4)),
     "no rows": (ValueError, "`n` must be at least 1; got 0", dict(n=0)),
     "no workers": (ValueError, "`workers` must be at least 1; got 0", dict(workers=0)),
     "negative block": (ValueError, "`block` must be at least 1; got -2", dict(block=-2)),

@@ -8,9 +8,7 @@ class StackingError(Exception):
 
 
 class IntractableError(StackingError, TypeError):
-    """What is asked for cannot be had: a form lacks what a score needs (a blank cell of the paper's Table 1),
-    or a task has no tractable likelihood.
-    """
+    """A form lacks what a score needs (a blank cell of the paper's Table 1), or a task has no likelihood."""
 
 
 class ConvergenceWarning(UserWarning):

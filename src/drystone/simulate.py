@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
-import shutil
 import threading
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
-from drystone.files import recover, replacing
-from drystone.simulations import FILE, Simulations
+from drystone.simulations.block import Block, Job, Simulator, simulate_block
+from drystone.simulations.result import Simulations
+from drystone.simulations.store import Store
 from drystone.tasks.prior import Prior
 from drystone.tasks.task import Task
 
 __all__ = ["simulate"]
 
-Simulator = Callable[[NDArray[np.float64], np.random.Generator], NDArray]
-
-BLOCKS = "simulations.blocks"
-DEFAULT_BLOCK = 256
-NON_FINITE = "non-finite values"
+# Rows of a block for a function of unknown speed: few enough that a thousand rows keep eight workers busy.
+DEFAULT_BLOCK = 100
 
 
 class Executor(Protocol):
@@ -72,12 +66,13 @@ def simulate(
         seed: Seed of all random numbers.
         workers: Number of processes on this machine.
         directory: Where ``simulations.zarr`` is written (none: memory only). If it is there already and was
-            made with the same settings, it is read and nothing is simulated.
+            made with the same settings, it is read and nothing is simulated: after a change of the simulator's
+            code use another directory.
         client: A Dask client, or any executor with ``submit``, to run the blocks instead of local processes.
-        block: Rows a call. Default: the task's ``rows_per_block``, or 256 for a function.
+        block: Rows a call. Default: the task's ``rows_per_block``, or 100 for a function.
 
     Returns:
-        :class:`~drystone.simulations.Simulations`; unpacks as ``theta, y``.
+        :class:`~drystone.Simulations`; unpacks as ``theta, y``.
 
     Example:
         >>> import drystone as ds
@@ -85,21 +80,22 @@ def simulate(
         >>> theta.shape, y.shape
         ((1000, 5), (1000, 8))
     """
+    if isinstance(simulator, Task):
+        name, function, default = repr(simulator), simulator.simulate, simulator.rows_per_block
+        prior = simulator.prior if prior is None else prior
+    else:
+        name, function = getattr(simulator, "__qualname__", type(simulator).__qualname__), simulator
+        default = DEFAULT_BLOCK
     if prior is None:
-        if not isinstance(simulator, Task):
-            raise TypeError("`prior` must be given when `simulator` is a function; only a task has its own.")
-        prior = simulator.prior
-    block = block or (simulator.rows_per_block if isinstance(simulator, Task) else DEFAULT_BLOCK)
-    for name, value in (("n", n), ("workers", workers), ("block", block)):
-        if value < 1:
-            raise ValueError(f"`{name}` must be at least 1; got {value}.")
-    settings = {"simulator": _name(simulator), "n": n, "seed": seed, "block": block}
-    function = simulator.simulate if isinstance(simulator, Task) else simulator
-    jobs = [_Job(function, prior, seed, b, min(block, n - b * block)) for b in range(-(-n // block))]
+        raise TypeError("`prior` must be given when `simulator` is a function; only a task has its own.")
+    n, workers = _positive("n", n), _positive("workers", workers)
+    block = _positive("block", default if block is None else block)
+    settings = {"simulator": name, "n": n, "seed": seed, "block": block}
+    jobs = [Job(function, prior, seed, b, min(block, n - b * block)) for b in range(-(-n // block))]
     if workers > 1 and client is None:
         _check_importable(jobs[0])
 
-    store = None if directory is None else _Store(Path(directory), settings, jobs[0])
+    store = None if directory is None else Store(Path(directory), settings, jobs[0])
     if store is not None and (finished := store.finished()) is not None:
         return finished
     blocks = {} if store is None else store.blocks()
@@ -112,98 +108,27 @@ def simulate(
                 store.keep(job.index, result)
             progress.update(job.rows)
 
+    if not any(block.good.any() for block in blocks.values()):
+        if store is not None:
+            store.clear()
+        raise RuntimeError(f"all {n} simulations failed: {_listed(_failures(blocks.values()))}.")
     simulations = _joined([blocks[job.index] for job in jobs], settings)
     if store is not None:
         store.finish(simulations)
     if simulations.left_out:
-        reasons = "; ".join(f"{reason} ({count})" for reason, count in simulations.left_out.items())
-        failed = sum(simulations.left_out.values())
-        warnings.warn(f"{failed} of {n} simulations failed and are left out: {reasons}.", stacklevel=2)
+        failed = n - len(simulations.row)
+        warnings.warn(
+            f"{failed} of {n} simulations failed and are left out: {_listed(simulations.left_out)}.", stacklevel=2
+        )
     return simulations
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """One block to be simulated."""
-
-    function: Simulator
-    prior: Prior
-    seed: int
-    index: int
-    rows: int
-
-    def streams(self) -> list[np.random.SeedSequence]:
-        """Seeds for the prior, for the block as a whole, and for its rows when they are run alone."""
-        return np.random.SeedSequence(self.seed, spawn_key=(self.index,)).spawn(3)
-
-    def theta(self) -> NDArray[np.float64]:
-        """Draw the parameters of the block, shape (rows, d)."""
-        theta = np.asarray(self.prior.sample(self.rows, np.random.default_rng(self.streams()[0])), dtype=float)
-        if theta.ndim != 2 or len(theta) != self.rows:
-            raise ValueError(
-                f"`prior.sample` must return shape (n, d) = ({self.rows}, d); it returned {theta.shape}."
-            )
-        return theta
-
-
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """The rows of a block, failed ones with NaN for data, and why they failed ('' if they did not)."""
-
-    theta: NDArray[np.float64]
-    y: NDArray[np.floating]
-    reason: NDArray[np.str_]
-
-
-def _simulate_block(job: _Job) -> _Block:
-    """Simulate a block with one call; if that raises, row by row. Runs in the worker."""
-    theta = job.theta()
-    _, whole, rows = job.streams()
-    try:
-        y = job.function(theta, np.random.default_rng(whole))
-    except Exception:
-        # Which row is at fault is not known, and the others shall not be lost.
-        streams = rows.spawn(job.rows)
-        outcomes = [_simulate_row(job.function, row, stream) for row, stream in zip(theta, streams, strict=True)]
-        reason = np.array([why for _, why in outcomes], dtype=np.str_)
-        good = [values for values, why in outcomes if not why]
-        y = np.full((job.rows, good[0].shape[1] if good else 0), np.nan)
-        if good:
-            y[reason == ""] = np.concatenate(good)
-            y = y.astype(good[0].dtype)
-    else:
-        y = _data(y, job.rows)
-        reason = np.full(job.rows, "", dtype=np.str_)
-    bad = ~np.isfinite(y).all(1) & (reason == "")
-    return _Block(theta, y, np.where(bad, NON_FINITE, reason))
-
-
-def _simulate_row(
-    function: Simulator, theta: NDArray[np.float64], stream: np.random.SeedSequence
-) -> tuple[NDArray[np.floating], str]:
-    """Simulate one row (1, m); on failure return no data and the reason."""
-    try:
-        y = function(theta[None], np.random.default_rng(stream))
-    except Exception as error:
-        message = str(error).partition("\n")[0][:200]
-        return np.empty((0, 0)), f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return _data(y, 1), ""
-
-
-def _data(y: NDArray, rows: int) -> NDArray[np.floating]:
-    """Check what the simulator returned. A wrong shape is its author's error, not a failed simulation."""
-    y = np.asarray(y)
-    if y.ndim != 2 or len(y) != rows:
-        raise ValueError(f"`simulator` must return shape (N, m) = ({rows}, m); it returned {y.shape}.")
-    return y if np.issubdtype(y.dtype, np.floating) else y.astype(float)
-
-
-def _results(jobs: list[_Job], workers: int, client: Executor | None) -> Iterator[_Block]:
+def _results(jobs: list[Job], workers: int, client: Executor | None) -> Iterator[Block]:
     """Yield the blocks in the order of the jobs."""
     if client is not None:
         yield from _submitted(client, jobs)
     elif workers == 1 or len(jobs) < 2:
-        yield from map(_simulate_block, jobs)
+        yield from map(simulate_block, jobs)
     else:
         # Spawned, not forked: safe with threads, and the same on every system.
         context = multiprocessing.get_context("spawn")
@@ -211,8 +136,8 @@ def _results(jobs: list[_Job], workers: int, client: Executor | None) -> Iterato
             yield from _submitted(pool, jobs)
 
 
-def _submitted(executor: Executor, jobs: Iterable[_Job]) -> Iterator[_Block]:
-    futures = deque(executor.submit(_simulate_block, job) for job in jobs)
+def _submitted(executor: Executor, jobs: Iterable[Job]) -> Iterator[Block]:
+    futures = deque(executor.submit(simulate_block, job) for job in jobs)
     try:
         while futures:
             yield futures.popleft().result()
@@ -233,91 +158,37 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _joined(blocks: list[_Block], settings: dict[str, Any]) -> Simulations:
+def _joined(blocks: list[Block], settings: dict[str, Any]) -> Simulations:
     """Put the blocks together, without the rows that failed."""
-    reason = np.concatenate([block.reason for block in blocks])
-    left_out = dict(sorted(Counter(why for why in reason.tolist() if why).items()))
-    good = [block for block in blocks if (block.reason == "").any()]
-    if not good:
-        reasons = "; ".join(f"{why} ({count})" for why, count in left_out.items())
-        raise RuntimeError(f"all {len(reason)} simulations failed: {reasons}. Nothing is stored as finished.")
-    widths = sorted({block.y.shape[1] for block in good})
+    # A block in which every row raised does not know the number of data values.
+    widths = sorted({block.y.shape[1] for block in blocks if block.good.any()})
     if len(widths) > 1:
         raise ValueError(f"`simulator` must return the same number of data values always; it returned {widths}.")
-    theta = np.concatenate([block.theta[block.reason == ""] for block in good])
-    y = np.concatenate([block.y[block.reason == ""] for block in good])
-    return Simulations(
-        theta, y, np.flatnonzero(reason == ""), MappingProxyType(left_out), MappingProxyType(settings)
-    )
+    theta = np.concatenate([block.theta[block.good] for block in blocks])
+    y = np.concatenate([block.y[block.good] for block in blocks if block.good.any()])
+    row = np.flatnonzero(np.concatenate([block.good for block in blocks]))
+    return Simulations(theta, y, row, MappingProxyType(_failures(blocks)), MappingProxyType(settings))
 
 
-class _Store:
-    """The directory of one run of :func:`simulate`: its blocks, and at the end ``simulations.zarr``."""
-
-    def __init__(self, directory: Path, settings: dict[str, Any], first: _Job) -> None:
-        self.directory, self.settings, self.first = directory, settings, first
-        self.parts = directory / BLOCKS
-
-    def finished(self) -> Simulations | None:
-        """Read the finished store, or None if there is none yet."""
-        recover(self.directory / FILE)
-        if not (self.directory / FILE).exists():
-            return None
-        simulations = Simulations.load(self.directory)
-        kept = simulations.row < self.first.rows
-        self._check(dict(simulations.settings), simulations.theta[kept], simulations.row[kept])
-        shutil.rmtree(self.parts, ignore_errors=True)  # left if the process was killed just before its end
-        return simulations
-
-    def blocks(self) -> dict[int, _Block]:
-        """Read the blocks of an interrupted run; start the record of settings if there was none."""
-        file = self.parts / "settings.json"
-        if not file.exists():
-            with replacing(file) as temporary:
-                temporary.write_text(json.dumps(self.settings, indent=1))
-        blocks = {}
-        for path in sorted(self.parts.glob("block-*.npz")):
-            with np.load(path, allow_pickle=False) as arrays:
-                blocks[int(path.stem.removeprefix("block-"))] = _Block(
-                    arrays["theta"], arrays["y"], arrays["reason"]
-                )
-        theta = blocks[0].theta if 0 in blocks else np.empty((0, 0))
-        self._check(json.loads(file.read_text()), theta, np.arange(len(theta)))
-        return blocks
-
-    def keep(self, index: int, block: _Block) -> None:
-        """Write one finished block."""
-        with replacing(self.parts / f"block-{index:06d}.npz") as temporary, temporary.open("wb") as file:
-            np.savez(file, theta=block.theta, y=block.y, reason=block.reason)
-
-    def finish(self, simulations: Simulations) -> None:
-        """Write ``simulations.zarr`` and remove the blocks."""
-        simulations.save(self.directory)
-        shutil.rmtree(self.parts)
-
-    def _check(self, settings: dict[str, Any], theta: NDArray[np.float64], row: NDArray[np.int64]) -> None:
-        """Raise if what is stored was made with other settings or another prior (its draws tell)."""
-        if settings != self.settings:
-            raise ValueError(
-                f"'{self.directory}' holds simulations made with {settings}; "
-                f"these are asked for: {self.settings}. "
-                "Use another directory, or remove it."
-            )
-        if len(row) and not np.array_equal(theta, self.first.theta()[row]):
-            raise ValueError(
-                f"'{self.directory}' holds simulations whose parameters were drawn from another prior. "
-                "Use another directory, or remove it."
-            )
+def _failures(blocks: Iterable[Block]) -> dict[str, int]:
+    """Count the failed rows by reason."""
+    return dict(sorted(Counter(why for block in blocks for why in block.reason.tolist() if why).items()))
 
 
-def _name(simulator: Task | Simulator) -> str:
-    """Name the simulator in the record of settings."""
-    if isinstance(simulator, Task):
-        return repr(simulator)
-    return getattr(simulator, "__qualname__", type(simulator).__qualname__)
+def _listed(failures: Mapping[str, int]) -> str:
+    return "; ".join(f"{reason} ({count})" for reason, count in failures.items())
 
 
-def _check_importable(job: _Job) -> None:
+def _positive(name: str, value: int) -> int:
+    """Check that an argument is a whole number of at least 1."""
+    if not isinstance(value, int | np.integer):
+        raise TypeError(f"`{name}` must be an integer; got {value!r}.")
+    if value < 1:
+        raise ValueError(f"`{name}` must be at least 1; got {value}.")
+    return int(value)
+
+
+def _check_importable(job: Job) -> None:
     """Raise before any process is started if the simulator cannot be sent to one."""
     try:
         ForkingPickler.dumps(job)

@@ -33,6 +33,7 @@ class Gaussian(Task):
     name = "gaussian"
     parameters = ("theta",)
     y_dim = 1
+    rows_per_block = 1000
 
     def __init__(self, prior_sd: float = 100.0) -> None:
         self.prior = Normal([0.0], [prior_sd])

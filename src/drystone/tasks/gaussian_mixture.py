@@ -31,6 +31,7 @@ class GaussianMixture(Task):
     name = "gaussian_mixture"
     parameters = ("theta_1", "theta_2")
     y_dim = 2
+    rows_per_block = 1000
     prior = Uniform([-BOUND, -BOUND], [BOUND, BOUND])
 
     def simulate(self, theta: Array, rng: np.random.Generator) -> Array:

@@ -28,6 +28,7 @@ class NoisyPath(Task):
     """
 
     log_prior: Normal
+    rows_per_block = 1000  # the solver advances them together
 
     @abstractmethod
     def path(self, theta: Array) -> Array:

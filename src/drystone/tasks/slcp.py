@@ -45,6 +45,7 @@ class SLCP(Task):
     name = "slcp"
     parameters = ("theta_1", "theta_2", "theta_3", "theta_4", "theta_5")
     y_dim = 8
+    rows_per_block = 1000
     prior = Uniform([-BOUND] * 5, [BOUND] * 5)
 
     def simulate(self, theta: Array, rng: np.random.Generator) -> Array:

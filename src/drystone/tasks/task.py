@@ -67,7 +67,7 @@ class Task(ABC):
     parameters: tuple[str, ...]
     y_dim: int
     prior: Prior
-    rows_per_block: int = 256
+    rows_per_block: int = 100
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -44,6 +44,7 @@ class TwoMoons(Task):
     name = "two_moons"
     parameters = ("theta_1", "theta_2")
     y_dim = 2
+    rows_per_block = 1000
     prior = Uniform([-1.0, -1.0], [1.0, 1.0])
 
     def simulate(self, theta: Array, rng: np.random.Generator) -> Array:
