@@ -13,7 +13,7 @@ FOLDER = os.environ.get("DRYSTONE_SBIBM_DATA")
 pytestmark = pytest.mark.skipif(
     FOLDER is None, reason="needs sbibm's reference posteriors; set DRYSTONE_SBIBM_DATA to their folder"
 )
-# Enough draws for errors well below the tolerances; Lotka–Volterra takes seconds for each observation.
+# Enough draws for errors well below the tolerances.
 DRAWS = {
     "two_moons": 50_000,
     "gaussian_mixture": 100_000,
@@ -23,18 +23,23 @@ DRAWS = {
 }
 
 
+def load(name, observation):
+    with np.load(Path(str(FOLDER)) / f"{name}.npz") as data:
+        return data["observation"][observation].astype(float), data["reference_posterior"][observation].astype(
+            float
+        )
+
+
 def cases():
     for name, n in DRAWS.items():
         for observation in range(6):
-            quick = name != "lotka_volterra" or observation < 2
-            yield pytest.param(name, n, observation, marks=[] if quick else [pytest.mark.slow])
+            marks = [pytest.mark.slow] if name == "lotka_volterra" else []
+            yield pytest.param(name, n, observation, marks=marks)
 
 
 @pytest.mark.parametrize(("name", "n", "observation"), list(cases()))
 def test_moments_and_margins_agree_with_the_reference_posterior(name, n, observation):
-    with np.load(Path(str(FOLDER)) / f"{name}.npz") as data:
-        y = data["observation"][observation].astype(float)
-        reference = data["reference_posterior"][observation].astype(float)
+    y, reference = load(name, observation)
     draws = ds.tasks.get(name).sample_posterior(y, n, np.random.default_rng(3 + observation))
     sd = draws.std(0)
     np.testing.assert_array_less(np.abs(draws.mean(0) - reference.mean(0)) / sd, 0.05)
@@ -44,13 +49,30 @@ def test_moments_and_margins_agree_with_the_reference_posterior(name, n, observa
         assert scipy.stats.kstest(ours, theirs).pvalue > 1e-4
 
 
+@pytest.mark.parametrize("observation", range(6))
+def test_weighted_draws_of_lotka_volterra_have_the_moments_of_the_reference_posterior(observation):
+    # Independent draws take ten times longer; they are tested among the slow tests.
+    task = ds.tasks.LotkaVolterra()
+    y, reference = load("lotka_volterra", observation)
+    proposal = task.importance_sample(y).proposal
+    log_theta = proposal.sample(15_000, np.random.default_rng(observation))
+    theta = np.exp(log_theta)
+    with np.errstate(over="ignore", invalid="ignore"):  # proposals far outside the prior
+        log_likelihood = np.nan_to_num(task.log_likelihood(theta, np.tile(y, (len(theta), 1))), nan=-np.inf)
+    log_w = log_likelihood + task.log_prior.log_prob(log_theta) - proposal.log_prob(log_theta)
+    w = np.exp(log_w - log_w.max())
+    mean = w @ theta / w.sum()
+    sd = np.sqrt(w @ (theta - mean) ** 2 / w.sum())
+    np.testing.assert_array_less(np.abs(mean - reference.mean(0)) / sd, 0.05)
+    np.testing.assert_allclose(reference.std(0) / sd, 1, atol=0.04)
+
+
 @pytest.mark.parametrize("name", ["two_moons", "gaussian_mixture", "sir", "slcp", "lotka_volterra"])
 def test_reference_draws_have_the_log_density_of_our_own_draws(name):
     # The mean of log p(θ|y) under the posterior is its negative entropy, so that it tests the density.
     task = ds.tasks.get(name)
-    with np.load(Path(str(FOLDER)) / f"{name}.npz") as data:
-        y = data["observation"][0].astype(float)
-        reference = data["reference_posterior"][0].astype(float)[:2000]
+    y, reference = load(name, 0)
+    reference = reference[:2000]
     reference = reference[task.prior.support.contains(reference)]
     rows = np.tile(y, (len(reference), 1))
     ours = task.log_posterior(task.sample_posterior(y, len(reference), np.random.default_rng(1)), rows)

@@ -141,20 +141,21 @@ def anneal(
         with np.errstate(all="ignore"):
             return np.nan_to_num(log_likelihood(x), nan=FLOOR, posinf=FLOOR, neginf=FLOOR)
 
-    x, log_l = start
-    log_base, power, dimension = np.zeros(len(x)), 0.0, x.shape[1]
-    proposal = None
-    for _ in range(MAX_RUNGS):
-        power = _next_power(log_base, log_l, power)
-        mean, cov = _moments(x, log_base + power * log_l)
+    def fitted(x: Array, log_weights: Array) -> Proposal:
+        mean, cov = _moments(x, log_weights)
         # The small multiple of the unit matrix keeps a covariance of few effective draws invertible.
-        proposal = Proposal(prior, mean, INFLATION * cov + 1e-12 * np.eye(dimension))
+        return Proposal(prior, mean, INFLATION * cov + 1e-12 * np.eye(mean.size))
+
+    x, log_l = start
+    power = _next_power(np.zeros(len(x)), log_l, 0.0)
+    proposal = fitted(x, power * log_l)
+    for _ in range(MAX_RUNGS):
         x = proposal.sample(RUNG_DRAWS, rng)
-        log_l = floored(x)
-        log_base = _log_weights(proposal, x, 0.0)
+        log_l, log_base = floored(x), _log_weights(proposal, x, 0.0)
         if effective_size(log_base + log_l) > GOOD_SHARE * RUNG_DRAWS:
             break
-    assert proposal is not None
+        power = _next_power(log_base, log_l, power)
+        proposal = fitted(x, log_base + power * log_l)
     x = proposal.sample(FINAL_DRAWS, rng)
     sample = ImportanceSample(proposal, floored, x, _log_weights(proposal, x, floored(x)))
     size = effective_size(sample.log_weights)
