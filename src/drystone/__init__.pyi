@@ -2,6 +2,7 @@ from . import tasks
 from .errors import ConvergenceWarning, IntractableError, StackingError
 from .simulate import simulate
 from .simulations import Simulations
+from .tasks import Task
 
 __version__: str
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "IntractableError",
     "Simulations",
     "StackingError",
+    "Task",
     "simulate",
     "tasks",
 ]

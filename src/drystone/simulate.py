@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -167,7 +166,7 @@ def _joined(blocks: list[Block], settings: dict[str, Any]) -> Simulations:
     theta = np.concatenate([block.theta[block.good] for block in blocks])
     y = np.concatenate([block.y[block.good] for block in blocks if block.good.any()])
     row = np.flatnonzero(np.concatenate([block.good for block in blocks]))
-    return Simulations(theta, y, row, MappingProxyType(_failures(blocks)), MappingProxyType(settings))
+    return Simulations(theta, y, row, _failures(blocks), settings)
 
 
 def _failures(blocks: Iterable[Block]) -> dict[str, int]:

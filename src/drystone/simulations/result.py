@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,8 @@ class Simulations:
     theta: NDArray[np.float64]
     y: NDArray[np.floating]
     row: NDArray[np.int64]
-    left_out: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    left_out: Mapping[str, int]
+    settings: Mapping[str, Any]
 
     def __iter__(self) -> Iterator[NDArray]:
         yield self.theta
@@ -81,6 +80,4 @@ class Simulations:
             )
         theta, y, row = (np.asarray(group[name]) for name in ("theta", "y", "row"))
         attributes: dict[str, Any] = dict(group.attrs.asdict())
-        return cls(
-            theta, y, row, MappingProxyType(attributes["left_out"]), MappingProxyType(attributes["settings"])
-        )
+        return cls(theta, y, row, attributes["left_out"], attributes["settings"])
