@@ -54,6 +54,36 @@ def test_rejection_draws_follow_the_posterior():
     assert scipy.stats.kstest(draws[:500, 0], exact.cdf).pvalue > 1e-3
 
 
+def test_a_narrow_mode_that_flattening_hides_is_found():
+    # In four dimensions a needle of height 2000 beside a broad hill: flattened targets see the hill only.
+    rng = np.random.default_rng(4)
+    prior = Normal(np.zeros(4), np.ones(4))
+    centre, width = np.array([1.1, -0.7, 0.9, -1.2]), 0.02
+
+    def log_likelihood(x):
+        near = -0.5 * ((x - centre) ** 2).sum(-1) / width**2
+        broad = -2000 - 40 * ((x + centre) ** 2).sum(-1)
+        return np.maximum(near, broad)
+
+    x = prior.sample(4000, rng)
+    sample = anneal(prior, log_likelihood, (x, log_likelihood(x)), rng)
+    exact = 4 * np.log(width * np.sqrt(2 * np.pi)) + prior.log_prob(centre)
+    assert sample.log_evidence == pytest.approx(exact, abs=0.1)
+
+
+def test_two_modes_are_both_sampled():
+    rng = np.random.default_rng(5)
+
+    def log_likelihood(x):
+        return np.logaddexp(*(-0.5 * ((x[:, 0] - m) / 0.03) ** 2 for m in (-0.4, 1.6)))
+
+    sample = anneal(PRIOR, log_likelihood, start(log_likelihood, rng), rng)
+    masses = 0.03 * np.sqrt(2 * np.pi) * scipy.stats.norm.pdf([-0.4, 1.6], 0.5, 1.0)
+    assert sample.log_evidence == pytest.approx(np.log(masses.sum()), abs=0.1)
+    draws = sample.sample(2000, rng)
+    assert (draws[:, 0] > 0.6).mean() == pytest.approx(masses[1] / masses.sum(), abs=0.1)
+
+
 def test_the_proposal_is_normalised():
     proposal = Proposal(Normal([0.3], [1.5]), np.array([-0.4]), np.array([[0.3]]))
     x = np.linspace(-60, 60, 240_001)

@@ -5,6 +5,7 @@ import pytest
 import scipy.stats
 from scipy.integrate import quad
 
+import drystone as ds
 from drystone.tasks import truncated_normal
 from drystone.tasks.bivariate_normal import rectangle
 from drystone.tasks.quadrature import log_integral
@@ -54,4 +55,13 @@ def test_the_integral_of_a_skewed_hill_is_exact():
         return scipy.stats.gumbel_l.logpdf(z).sum(0) - np.log(0.5)
 
     mean, cov = tilt @ np.full(2, -np.euler_gamma), tilt @ tilt.T * np.pi**2 / 6
-    assert log_integral(log_f, mean, cov) == pytest.approx(0, abs=1e-4)
+    cover = np.array([[-20.0, -3.0], [3.0, -3.0], [-20.0, -20.0], [3.0, 4.0]]) @ tilt.T
+    assert log_integral(log_f, mean, cov, cover) == pytest.approx(0, abs=1e-4)
+
+
+def test_an_integral_that_does_not_settle_is_reported():
+    def rough(x):
+        return 3 * np.sin(1e5 * x[:, 0] * x[:, 1])
+
+    with pytest.warns(ds.ConvergenceWarning, match="still changed by"):
+        log_integral(rough, np.zeros(2), np.eye(2), np.array([[-7.3, -7.1], [7.4, 7.9]]))

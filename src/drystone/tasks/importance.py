@@ -8,7 +8,10 @@ The target is :math:`p(x)\,L(x)` with a normalised prior :math:`p` on :math:`\ma
 has tails heavier than the target's and never loses a region of the prior, so the weights
 :math:`w = p\,L/q` are bounded by :math:`L/\epsilon`. Its :math:`m, C` are found by a ladder of flattened
 targets :math:`p\,L^\beta`: each rung takes the largest power :math:`\beta` for which the draws at hand still
-have a sufficient effective sample size, and fits the moments there.
+have a sufficient effective sample size, and fits the moments there. Where the ladder stalls, because a narrow
+mode has next to no mass in a flattened target, a rung is fitted to the best draws instead, as in the cross-entropy
+method. Where the ladder stalls, because a narrow mode has
+next to no mass in a flattened target, a rung is fitted to the best draws instead, as in the cross-entropy method.
 """
 
 from __future__ import annotations
@@ -31,9 +34,13 @@ Array = NDArray[np.float64]
 DEGREES = 4.0  # ν: heavy tails, finite variance
 DEFENSIVE = 0.1  # ε
 INFLATION = 1.3  # of C, because a proposal too narrow costs more than one too wide
-RUNG_DRAWS, FINAL_DRAWS, MAX_RUNGS = 1000, 4000, 15
+RUNG_DRAWS, MAX_RUNGS = 1000, 20
+FINAL_DRAWS, MAX_DRAWS = 4000, 40_000  # of the last stage: as many as it takes for an effective size that is
+ENOUGH = 1000  # enough for a log evidence to 0.03
 RUNG_SIZE = 60  # effective draws that a rung must keep: enough for a covariance of up to five parameters
-GOOD_SHARE = 0.25  # the ladder ends when the full target reaches this effective share
+STALLED = 1.1  # a rung that raises the power by a smaller factor has not climbed
+GOOD_SHARE = 0.25  # the ladder ends when the full target reaches this effective share,
+FAIR_SHARE = 0.005  # or this one if it climbs no more: several modes, which no single hill fits better
 FLOOR = -1e30  # stands for log 0, so that a power of it is still a number
 POOR_SIZE = 100  # below this effective size of the last stage the log evidence errs by 0.1 or more: warn
 
@@ -148,25 +155,36 @@ def anneal(
 
     x, log_l = start
     power = _next_power(np.zeros(len(x)), log_l, 0.0)
-    proposal = fitted(x, power * log_l)
+    proposal = best = fitted(x, power * log_l)
+    best_share = 0.0
     for _ in range(MAX_RUNGS):
         x = proposal.sample(RUNG_DRAWS, rng)
         log_l, log_base = floored(x), _log_weights(proposal, x, 0.0)
-        if effective_size(log_base + log_l) > GOOD_SHARE * RUNG_DRAWS:
+        share = effective_size(log_base + log_l) / RUNG_DRAWS
+        if share > best_share:
+            best, best_share = proposal, share
+        power, last = _next_power(log_base, log_l, power), power
+        climbs = power > STALLED * last or last < power == 1.0
+        if share > GOOD_SHARE or (share > FAIR_SHARE and not climbs):
             break
-        power = _next_power(log_base, log_l, power)
-        proposal = fitted(x, log_base + power * log_l)
-    x = proposal.sample(FINAL_DRAWS, rng)
-    sample = ImportanceSample(proposal, floored, x, _log_weights(proposal, x, floored(x)))
-    size = effective_size(sample.log_weights)
-    if size < POOR_SIZE:
+        if climbs:
+            proposal = fitted(x, log_base + power * log_l)
+        else:
+            top = np.argsort(prior.log_prob(x) + log_l)[-RUNG_SIZE:]
+            proposal = fitted(x[top], np.zeros(RUNG_SIZE))
+
+    x, log_w = np.empty((0, x.shape[1])), np.empty(0)
+    while len(x) < MAX_DRAWS and effective_size(log_w) < ENOUGH:
+        new = best.sample(FINAL_DRAWS, rng)
+        x, log_w = np.concatenate([x, new]), np.concatenate([log_w, _log_weights(best, new, floored(new))])
+    if (size := effective_size(log_w)) < POOR_SIZE:
         warnings.warn(
             f"importance sampling of a posterior stopped with effective size {size:.0f} of {len(x)} draws; "
             f"its log evidence may err by {1 / np.sqrt(size):.1f} nats. Leave the data set out.",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return sample
+    return ImportanceSample(best, floored, x, log_w)
 
 
 def effective_size(log_weights: Array) -> float:
@@ -177,6 +195,8 @@ def effective_size(log_weights: Array) -> float:
         >>> effective_size(np.log([0.5, 0.5, 1e-9]))
         2.0000...
     """
+    if not log_weights.size:
+        return 0.0
     return float(np.exp(2 * np.logaddexp.reduce(log_weights) - np.logaddexp.reduce(2 * log_weights)))
 
 
