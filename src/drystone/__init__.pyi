@@ -1,4 +1,4 @@
-from . import forms, scores, solvers, toy
+from . import forms, scores, solvers, tasks, toy
 from .compare import Comparison, compare
 from .errors import ConvergenceWarning, IntractableError, StackingError
 from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
@@ -15,8 +15,11 @@ from .scores import (
     RowScore,
     Score,
 )
+from .simulate import simulate
+from .simulations import Simulations
 from .stack import Stacking, stack
 from .table import Table
+from .tasks import Task
 from .tune import Tuned, tune
 
 __version__: str
@@ -39,16 +42,20 @@ __all__ = [
     "RowScore",
     "SampleAggregation",
     "Score",
+    "Simulations",
     "StackedPosterior",
     "Stacking",
     "StackingError",
     "Table",
+    "Task",
     "Tuned",
     "compare",
     "forms",
     "scores",
+    "simulate",
     "solvers",
     "stack",
+    "tasks",
     "toy",
     "tune",
 ]
