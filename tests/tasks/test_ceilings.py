@@ -13,7 +13,7 @@ KNOWN = {
     "slcp": (-1.35, 0.06),
     "two_moons": (3.788, 0.006),
 }
-SIZES = {"gaussian_mixture": 20_000, "lotka_volterra": 6, "sir": 20, "slcp": 150, "two_moons": 5_000}
+SIZES = {"gaussian_mixture": 20_000, "lotka_volterra": 5, "sir": 12, "slcp": 150, "two_moons": 5_000}
 SLOW_SIZES = {"lotka_volterra": 100, "sir": 300, "slcp": 2_000}
 
 
