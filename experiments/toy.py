@@ -26,7 +26,6 @@ OBJECTIVES = {
     "log": ds.LogScore(),
     "rank": ds.RankCvM(),
     "moments": ds.MomentScore(),
-    "mean": ds.MeanScore(),
     "energy": ds.EnergyScore(),
     "interval": ds.IntervalScore(0.1),
     "log + rank": ds.LogScore() + 10 * ds.RankCvM(),
@@ -85,13 +84,25 @@ def draw_tension(result, path):
     left.set(xlim=(0, 1), xlabel="weight", title="weights, by objective")
     left.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=9)
     left.spines[["top", "right"]].set_visible(False)
-    image = right.imshow(shown, cmap="BuGn_r", vmin=0, vmax=1.15, aspect="auto")
+    image = right.imshow(shown, cmap="YlGnBu", vmin=-0.1, vmax=1.3, aspect="auto")
     for i, j in np.ndindex(*values.shape):
-        colour = "white" if shown[i, j] < 0.35 else "black"
-        right.text(j, i, f"{values[i, j]:.3g}", ha="center", va="center", color=colour, fontsize=9)
+        best = shown[i, j] == 0
+        text = f"{values[i, j]:.3g}" if best else f"+{values[i, j] - values[:, j].min():.2g}"
+        right.text(
+            j,
+            i,
+            text,
+            ha="center",
+            va="center",
+            fontsize=9,
+            fontweight="bold" if best else "normal",
+            color="white" if shown[i, j] > 0.6 else "black",
+        )
     right.set_xticks(range(len(judges)), judges)
     right.set_yticks(range(len(methods)), methods)
-    right.set(title="score on fresh simulations (lower is better)", xlabel="judged by", ylabel="fitted for")
+    right.set(
+        title="score on fresh simulations: the best, and excess over it", xlabel="judged by", ylabel="fitted for"
+    )
     right.tick_params(length=0)
     figure.colorbar(image, ax=right, ticks=[0, 1], shrink=0.9).ax.set_yticklabels(["best", "worst"])
     figure.savefig(path, dpi=150)

@@ -17,7 +17,8 @@ from .scores import (
 )
 from .simulate import simulate
 from .simulations import Simulations
-from .stack import Stacking, stack
+from .stack import stack
+from .stacking import Stacking
 from .table import Table
 from .tasks import Task
 from .tune import Tuned, tune

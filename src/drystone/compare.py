@@ -15,7 +15,8 @@ import torch
 
 from drystone.forms import Mixture, View
 from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RowScore, Score
-from drystone.stack import Stacking, stack
+from drystone.stack import stack
+from drystone.stacking import Stacking
 from drystone.table import Table
 from drystone.threads import one_thread
 

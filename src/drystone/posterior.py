@@ -23,7 +23,7 @@ from drystone.errors import IntractableError
 from drystone.forms import IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from drystone.levels import check_levels, each_level
 from drystone.members import Member, name_members
-from drystone.stack import Stacking, as_tensors
+from drystone.stacking import Stacking, as_tensors
 from drystone.table import Table
 
 __all__ = ["StackedPosterior", "stacked_posterior"]

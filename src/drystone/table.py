@@ -8,20 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from drystone import table_files
 from drystone.arrays import as_numpy, checked
-from drystone.files import recover, replacing
 
 if TYPE_CHECKING:
     import xarray
 
 __all__ = ["Statistic", "Table"]
-
-FORMAT, VERSION = "drystone-table", 1
 
 # A quantity of interest f(θ, y): theta (..., N, d) and y (N, ...) give (..., N).
 Statistic = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
@@ -193,6 +190,11 @@ class Table:
             ) from None
 
     @property
+    def held(self) -> Mapping[str | float, Any]:
+        """Statistics given or derived so far, by name; quantiles by level."""
+        return self._statistics
+
+    @property
     def levels(self) -> tuple[float, ...]:
         """The levels at which quantiles are held."""
         return tuple(sorted(key for key in self._statistics if isinstance(key, float)))
@@ -286,85 +288,21 @@ class Table:
 
     def to_xarray(self) -> xarray.Dataset:
         """An xarray Dataset with dims member, simulation, draw, parameter, level."""
-        import xarray
-
-        data: dict[str, Any] = {"theta": (("simulation", "parameter"), self.theta)}
-        if self.y is not None:
-            data["y"] = (("simulation", *(f"y_dim_{i}" for i in range(self.y.ndim - 1))), self.y)
-        if self.weighted:
-            data["row_weights"] = (("simulation",), self.row_weights)
-        dims = ("member", "simulation", "parameter")
-        for name, axes in (
-            ("log_q", dims[:2]),
-            ("rank", dims),
-            ("mean", dims),
-            ("cov", (*dims, "parameter_2")),
-            ("draws", ("member", "simulation", "draw", "parameter")),
-        ):
-            if name in self._statistics:
-                data[name] = (axes, self._statistics[name])
-        coords: dict[str, Any] = {"member": list(self.names), "parameter": list(self.parameters)}
-        if self.levels:
-            data["quantiles"] = (
-                ("level", *dims),
-                np.stack([self._statistics[level] for level in self.levels]),
-            )
-            coords["level"] = list(self.levels)
-        return xarray.Dataset(data, coords, {"format": FORMAT, "version": VERSION})
+        return table_files.to_dataset(self)
 
     @classmethod
     def from_xarray(cls, dataset: xarray.Dataset) -> Table:
         """The table of a Dataset as :meth:`to_xarray` makes it."""
-        kind, version = dataset.attrs.get("format"), int(dataset.attrs.get("version", 0))
-        if kind != FORMAT:
-            raise ValueError(f"not a Drystone table: attribute `format` is {kind!r}, expected {FORMAT!r}.")
-        if version > VERSION:
-            raise ValueError(
-                f"the table has format version {version}; this Drystone reads up to {VERSION}. Upgrade it."
-            )
-        arrays = {
-            name: dataset[name].values
-            for name in ("y", "log_q", "rank", "mean", "cov", "draws", "row_weights")
-            if name in dataset
-        }
-        quantiles = None
-        if "quantiles" in dataset:
-            levels = dataset["level"].values
-            quantiles = dict(zip(map(float, levels), dataset["quantiles"].values, strict=True))
-        names, parameters = ([str(v) for v in dataset[dim].values] for dim in ("member", "parameter"))
-        return cls(dataset["theta"].values, quantiles=quantiles, names=names, parameters=parameters, **arrays)
+        return cls(**table_files.from_dataset(dataset))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to ``path``: a Zarr store (``.zarr``) or netCDF (``.nc``), whole or not at all."""
-        suffix = _suffix(path)
-        dataset = self.to_xarray()
-        # Strings are not yet part of the Zarr 3 specification: names travel as JSON attributes.
-        dataset = dataset.assign_attrs(member=list(self.names), parameter=list(self.parameters))
-        dataset = dataset.drop_vars(["member", "parameter"])
-        with replacing(path) as temporary:
-            if suffix == ".zarr":
-                dataset.to_zarr(temporary, mode="w", consolidated=False, encoding=_chunks(dataset))
-            else:
-                dataset.to_netcdf(temporary, engine="h5netcdf")
+        table_files.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Table:
         """Read what :meth:`save` wrote."""
-        import xarray
-
-        suffix = _suffix(path)
-        recover(path)
-        if not Path(path).exists():
-            raise FileNotFoundError(f"no table at {os.fspath(path)!r}.")
-        if suffix == ".zarr":
-            opened = xarray.open_zarr(path, consolidated=False, chunks=None)
-        else:
-            opened = xarray.open_dataset(path, engine="h5netcdf")
-        with opened as dataset:
-            named = {
-                dim: np.atleast_1d(dataset.attrs[dim]) for dim in ("member", "parameter") if dim in dataset.attrs
-            }
-            return cls.from_xarray(dataset.assign_coords(named))
+        return cls(**table_files.load(path))
 
     def __repr__(self) -> str:
         gives = ", ".join(sorted(self.gives))
@@ -434,26 +372,6 @@ def _positions(argument: str, chosen: Any, universe: Sequence[Any]) -> np.ndarra
     if positions.size == 0:
         raise ValueError(f"no `{argument}` selected.")
     return positions
-
-
-def _suffix(path: str | os.PathLike[str]) -> str:
-    suffix = Path(path).suffix
-    if suffix not in (".zarr", ".nc"):
-        raise ValueError(f"a table is saved as `.zarr` or `.nc`; got {os.fspath(path)!r}.")
-    return suffix
-
-
-def _chunks(dataset: xarray.Dataset) -> dict[str, Any]:
-    """Chunks of about 16 MB: whole rows of one member where draws are large, so that both streams well."""
-    encoding = {}
-    for name in ("draws", "cov", "quantiles", "rank", "mean", "log_q"):
-        if name in dataset:
-            array = dataset[name]
-            lead = array.dims.index("simulation")
-            row = array.dtype.itemsize * int(np.prod(array.shape[lead + 1 :], dtype=int))
-            rows = max(1, min(array.shape[lead], 2**24 // max(row, 1)))
-            encoding[name] = {"chunks": (1,) * lead + (rows,) + array.shape[lead + 1 :]}
-    return encoding
 
 
 def _some(rows: np.ndarray) -> str:

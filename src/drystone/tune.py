@@ -11,7 +11,8 @@ import pandas as pd
 from drystone.folds import split_folds
 from drystone.forms import Form, Mixture
 from drystone.scores import LogScore, Score
-from drystone.stack import Stacking, stack
+from drystone.stack import stack
+from drystone.stacking import Stacking
 from drystone.table import Table
 
 __all__ = ["Tuned", "tune"]
