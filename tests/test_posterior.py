@@ -135,7 +135,7 @@ def test_wrong_shapes_name_the_member():
             return np.zeros((len(theta), 1))
 
     posterior = fit_with([1.0], ["turned"]).posterior([Turned()])
-    with pytest.raises(ValueError, match=r"`sample` of member 'turned' must give shape \(n, N, d\) = \(4, 2, d\)"):
+    with pytest.raises(ValueError, match=r"`sample` of member 'turned' must give shape \(n, N, d\) = \(4, 2, 1\)"):
         posterior.sample_batched((4,), np.zeros((2, 1)))
     with pytest.raises(ValueError, match=r"`log_prob` of member 'turned' must give shape \(N,\) = \(3,\)"):
         posterior.log_prob(np.zeros((3, 1)), np.zeros(1))

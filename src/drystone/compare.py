@@ -13,12 +13,14 @@ import numpy as np
 import pandas as pd
 import torch
 
-from drystone.forms import Mixture, View
+from drystone.forms import IntervalAggregation, Mixture, View
+from drystone.levels import each_level
 from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RowScore, Score
 from drystone.stack import stack
 from drystone.stacking import Stacking
 from drystone.table import Table
 from drystone.threads import one_thread
+from drystone.weighted import resampled, standard_error
 
 __all__ = ["METRICS", "Comparison", "Metric", "compare"]
 
@@ -37,6 +39,7 @@ class Metric:
         rows: view to (N,) if the metric is a mean over rows; its standard error is then that of a mean.
         sign: +1 if lower is better, −1 if higher.
         floor: N to the value an exactly calibrated posterior has on average, if that is not the optimum 0.
+        alpha: the miscoverage of the intervals it looks at, if any.
     """
 
     name: str
@@ -45,15 +48,16 @@ class Metric:
     rows: Callable[[View], np.ndarray] | None = None
     sign: int = 1
     floor: Callable[[float], float] | None = None
+    alpha: float | None = None
 
 
-def of_rows(name: str, score: RowScore, sign: int = 1) -> Metric:
+def of_rows(name: str, score: RowScore, sign: int = 1, alpha: float | None = None) -> Metric:
     """The metric of a score that is a mean over rows."""
 
     def rows(view: View) -> np.ndarray:
         return sign * score.rows(view).numpy()
 
-    return Metric(name, score.needs, lambda view, a: a @ rows(view), rows, sign)
+    return Metric(name, score.needs, lambda view, a: a @ rows(view), rows, sign, alpha=alpha)
 
 
 def _rank_distance(view: View, a: np.ndarray) -> np.ndarray:
@@ -84,7 +88,7 @@ METRICS: tuple[Metric, ...] = (
     coverage_error(0.1),
     of_rows("moment error", MomentScore(diagonal=True)),
     of_rows("energy score", EnergyScore()),
-    of_rows("90% interval score", IntervalScore(0.1)),
+    of_rows("90% interval score", IntervalScore(0.1), alpha=0.1),
 )
 
 
@@ -98,11 +102,13 @@ class Comparison:
             ("higher" or "lower").
         fits: the stackings that were compared, by name.
         rows: how many test rows.
+        left_out: metrics that these tables cannot give, and why.
     """
 
     frame: pd.DataFrame
     fits: Mapping[str, Stacking] = field(default_factory=dict)
     rows: int = 0
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         legend = f"{self.rows} test rows; ± one standard error; gains are paired, + is better."
@@ -136,33 +142,39 @@ def compare(
         fits = stack(validation, Mixture(), score)
     if isinstance(fits, Stacking):
         fits = {"stacked": fits}
+    if not isinstance(fits, Mapping):
+        raise TypeError(
+            f"`fits` must be a Stacking or a mapping of names to Stackings; got {type(fits).__name__}."
+        )
     clash = {"best", "uniform"} & set(fits)
     if clash:
         raise ValueError(f"`fits` may not be called {sorted(clash)}; these names are taken.")
     # The same resamplings for every method: that is what makes the gains paired.
-    rng = np.random.default_rng(seed)
-    resampled = rng.multinomial(test.N, test.row_weights, BOOTSTRAP) / test.N
-    usable = [metric for metric in metrics if _gives(metric, validation) and _gives(metric, test)]
-    if not usable:
-        raise ValueError("no metric can be computed from these tables.")
+    weightings = np.stack(list(resampled(test.row_weights, BOOTSTRAP, seed)))
+    blocks, left_out = [], {}
     with torch.no_grad(), one_thread():
-        blocks = [_judge(metric, validation, test, fits, resampled) for metric in usable]
-    return Comparison(pd.concat(blocks, ignore_index=True), dict(fits), test.N)
-
-
-def _gives(metric: Metric, table: Table) -> bool:
-    return metric.needs <= table.gives
+        for metric in metrics:
+            try:
+                blocks.append(_judge(metric, validation, test, fits, weightings))
+            except ValueError as error:  # a table without what it takes: levels, draws, densities
+                left_out[metric.name] = str(error)
+    if not blocks:
+        raise ValueError(f"no metric can be computed from these tables: {left_out}.")
+    return Comparison(pd.concat(blocks, ignore_index=True), dict(fits), test.N, left_out)
 
 
 def _judge(
     metric: Metric, validation: Table, test: Table, fits: Mapping[str, Stacking], resampled: np.ndarray
 ) -> pd.DataFrame:
     """All methods by one metric."""
+    for table in (validation, test):
+        if not metric.needs <= table.gives:
+            raise ValueError(f"needs {', '.join(sorted(metric.needs))}; the table gives {', '.join(table.gives)}.")
     K = test.K
     chosen = _best_member(metric, validation)
     uniform = Mixture().combine({"weights": torch.full((K,), 1 / K, dtype=torch.float64)}, test)
     views = {"best": _single(test, chosen), "uniform": uniform}
-    views |= {name: fit.view(test) for name, fit in fits.items() if metric.needs <= fit.form.gives}
+    views |= {name: fit.view(test) for name, fit in fits.items() if _speaks(fit, metric, test)}
     measured = {method: _measure(metric, view, resampled) for method, view in views.items()}
     lines = []
     for method, (value, spread) in measured.items():
@@ -177,6 +189,14 @@ def _judge(
         line["better"] = "lower" if metric.sign > 0 else "higher"
         lines.append(line)
     return pd.DataFrame(lines)
+
+
+def _speaks(fit: Stacking, metric: Metric, test: Table) -> bool:
+    """Whether a fit can be judged by a metric on this table: a sampler has no density, an interval one level."""
+    form = fit.form
+    if not all(need in form.gives and form.requires(need) in test.gives for need in metric.needs):
+        return False
+    return not isinstance(form, IntervalAggregation) or metric.alpha in each_level(form.alpha)
 
 
 def _best_member(metric: Metric, validation: Table) -> int:
@@ -202,9 +222,8 @@ def _se(spread: np.ndarray, metric: Metric, test: Table) -> float:
     """Standard error of a weighted mean over rows; standard deviation over resamplings."""
     if metric.rows is None:
         return float(np.std(spread, ddof=1))
-    a = test.row_weights
-    with np.errstate(invalid="ignore"):
-        return float(np.sqrt((a**2 * (spread - a @ spread) ** 2).sum()))
+    with np.errstate(invalid="ignore"):  # a density of 0 has no finite spread
+        return standard_error(spread, test.row_weights)
 
 
 def _printed(frame: pd.DataFrame) -> str:

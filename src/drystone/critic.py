@@ -18,8 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from drystone.data import flat_data, spread_or_one
 from drystone.errors import StackingError
 from drystone.table import Table
+from drystone.weighted import standard_error
 
 __all__ = ["Critic", "Estimate", "Features", "agreement", "held_out_divergence"]
 
@@ -39,11 +41,10 @@ class Features:
     """What the critic sees of a pair: θ and y standardised, and θ relative to the members' average posterior."""
 
     def __init__(self, table: Table) -> None:
-        if table.y is None:
-            raise ValueError("JensenShannon compares pairs (θ, y), so it needs `y` in the table; got None.")
-        theta, y = torch.as_tensor(table.theta), torch.as_tensor(np.asarray(table.y, float)).flatten(1)
-        self.y = ((y - y.mean(0)) / _spread(y)).clamp(-6, 6).float()
-        self.centre, self.scale = theta.mean(0), _spread(theta)
+        y = flat_data(table, "JensenShannon compares pairs (θ, y), so it needs")
+        self.y = torch.as_tensor((y - y.mean(0)) / spread_or_one(y)).clamp(-6, 6).float()
+        theta = table.theta
+        self.centre, self.scale = torch.as_tensor(theta.mean(0)), torch.as_tensor(spread_or_one(theta))
         mean, variance = torch.as_tensor(table.mean), torch.as_tensor(table.cov).diagonal(dim1=-2, dim2=-1)
         self.mean = mean.mean(0)
         self.sd = (variance + (mean - self.mean) ** 2).mean(0).sqrt().clamp_min(1e-300)
@@ -60,14 +61,14 @@ class Features:
 
 
 class Critic:
-    """A classifier under training: the logit of D, and one epoch of steps at a time."""
+    """A classifier under training: the logit of D, and one step at a time."""
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], learning_rate: float, seed: int) -> None:
         sizes = [inputs, *hidden]
         with torch.random.fork_rng(devices=[]):  # torch initialises layers from its global generator only
             torch.manual_seed(seed)
-            layers = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.SiLU())]
-            self.network = nn.Sequential(*layers, nn.Linear(sizes[-1], 1))
+            layers = [layer for a, b in pairwise(sizes) for layer in (_linear(a, b), nn.SiLU())]
+            self.network = nn.Sequential(*layers, _linear(sizes[-1], 1))
         self.optimiser = torch.optim.AdamW(self.network.parameters(), learning_rate, weight_decay=1e-2)
 
     def logit(self, features: Tensor) -> Tensor:
@@ -146,11 +147,10 @@ def held_out_divergence(
         if waited > 15:
             break
     assert best is not None
-    weight = a[test].double() / a[test].double().sum()
-    value = float(weight @ best)
-    return Estimate(value, float((weight**2 * (best - value) ** 2).sum().sqrt()))
+    weight = (a[test].double() / a[test].double().sum()).numpy()
+    return Estimate(float(weight @ best.numpy()), standard_error(best.numpy(), weight))
 
 
-def _spread(x: Tensor) -> Tensor:
-    spread = x.std(0, correction=0)
-    return torch.where(spread > 1e-12 * x.abs().amax(0), spread, 1.0)
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    """Single precision whatever torch's default is: features are."""
+    return nn.Linear(inputs, outputs, dtype=torch.float32)

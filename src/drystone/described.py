@@ -27,8 +27,7 @@ class Described:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def describe(self) -> dict[str, Any]:
-        """The object as JSON: its class name and its fields."""
-        return {
-            "name": type(self).__name__,
-            **{field.name: getattr(self, field.name) for field in fields(self)},
-        }
+        """The object as JSON: its class name and its fields; functions and modules, being code, only by name."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {name: {"code": repr(value)} if callable(value) else value for name, value in plain.items()}
+        return {"name": type(self).__name__, **plain}

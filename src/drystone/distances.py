@@ -28,7 +28,7 @@ def averages(table: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor,
     """A_k = Σ_n a_n A_kn, (K,), and B_jk = Σ_n a_n B_jkn, (K, K); computed once for a table."""
 
     def compute() -> tuple[Tensor, Tensor]:
-        unit, a = torch.tensor(scale), torch.as_tensor(table.row_weights)
+        unit, a = torch.tensor(scale, dtype=torch.float64), torch.as_tensor(table.row_weights)
         between, done = torch.zeros(table.K, table.K, dtype=torch.float64), 0
         for block in _blocks(first_draws(table, most) / unit):
             between += torch.tensordot(a[done : done + len(block)], block, 1)
@@ -42,7 +42,7 @@ def to_truth(table: Table, scale: tuple[float, ...]) -> Tensor:
     """A_kn, (K, N), over all draws of the table; computed once for a table."""
 
     def compute() -> Tensor:
-        theta, unit = torch.as_tensor(table.theta)[:, None, :], torch.tensor(scale)
+        theta, unit = torch.as_tensor(table.theta)[:, None, :], torch.tensor(scale, dtype=torch.float64)
         return torch.stack([((_draws(table, k) - theta) / unit).norm(dim=-1).mean(-1) for k in range(table.K)])
 
     return table.remember(("to truth", scale), compute)

@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import root_scalar
 
 from drystone.arrays import as_numpy
+from drystone.data import flat_data, spread_or_one
 from drystone.table import Table
 
 __all__ = ["near"]
 
 # Fewer effective rows than this cannot tell members apart.
 FEWEST_ROWS = 10
+# Farther than this from every simulation (root mean square standard deviations of y) there is nothing to go by.
+FARTHEST = 10
 
 
 def near(table: Table, observation: Any, bandwidth: float | None) -> tuple[Table, str]:
@@ -28,25 +30,30 @@ def near(table: Table, observation: Any, bandwidth: float | None) -> tuple[Table
         observation: y_o, of the shape of a row of y.
         bandwidth: h, in root mean square standard deviations of y; None for one that leaves a quarter of the rows.
     """
-    if table.y is None:
-        raise ValueError("`at` weighs rows by their data, so it needs `y` in the table; got None.")
-    y = np.asarray(table.y, float).reshape(table.N, -1)
+    y = flat_data(table, "`at` weighs rows by their data, so it needs")
     y_o = np.asarray(as_numpy(observation), float).ravel()
     if y_o.shape != y.shape[1:]:
+        shape = np.asarray(table.y).shape[1:]
+        raise ValueError(f"`at` must have the shape of a row of y, {shape}; got {np.shape(observation)}.")
+    if not np.isfinite(y_o).all():
+        raise ValueError("`at` must be finite.")
+    squared = (((y - y_o) / spread_or_one(y)) ** 2).mean(1)
+    if squared.min() > FARTHEST**2:
         raise ValueError(
-            f"`at` must have the shape of a row of y, {table.y.shape[1:]}; got {np.shape(observation)}."
+            f"`at` is {np.sqrt(squared.min()):.3g} standard deviations of y from the nearest simulation; "
+            "weights there would be made up. Is it in the same units as y?"
         )
-    spread = y.std(0)
-    used = spread > 1e-12 * np.abs(y).max(0)  # a constant column is as near everywhere
-    squared = (((y - y_o)[:, used] / spread[used]) ** 2).mean(1)
 
     def weighted(h: float) -> Table:
         return table.reweighted(table.row_weights * np.exp(-(squared - squared.min()) / (2 * h**2)))
 
     if bandwidth is None:
-        wanted = table.effective_rows / 4
-        logarithm = root_scalar(lambda t: weighted(np.exp(t)).effective_rows - wanted, bracket=(-10, 10)).root
-        bandwidth = float(np.exp(logarithm))
+        low, high = -10.0, 10.0  # of log h; effective rows grow with h
+        for _ in range(60):
+            middle = (low + high) / 2
+            enough = weighted(np.exp(middle)).effective_rows >= table.effective_rows / 4
+            low, high = (low, middle) if enough else (middle, high)
+        bandwidth = float(np.exp(high))
     if not 0 < bandwidth < np.inf:
         raise ValueError(f"`bandwidth` must be positive; got {bandwidth}.")
     result = weighted(bandwidth)

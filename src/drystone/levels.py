@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-__all__ = ["Levels", "check_levels", "each_level"]
+from collections.abc import Sequence
+from typing import Any
 
-Levels = float | tuple[float, ...]
+import numpy as np
+
+__all__ = ["Levels", "as_levels", "each_level"]
+
+Levels = float | Sequence[float]
 
 
-def check_levels(alpha: Levels) -> None:
-    """Raise if a level is not in (0, 1)."""
-    if not each_level(alpha):
+def as_levels(alpha: Any) -> Levels:
+    """One level or several, as a user gives them (numbers, lists, arrays), checked to be in (0, 1)."""
+    levels = tuple(float(level) for level in np.atleast_1d(alpha))
+    if not levels:
         raise ValueError("`alpha` must hold at least one level; got none.")
-    for level in each_level(alpha):
+    for level in levels:
         if not 0 < level < 1:
             hint = f" Did you mean alpha={(100 - level) / 100:g} for a {level:g} % interval?" if level > 1 else ""
             raise ValueError(f"alpha must be in (0, 1); got {level:g}.{hint}")
+    return levels[0] if np.ndim(alpha) == 0 else levels
 
 
 def each_level(alpha: Levels) -> tuple[float, ...]:

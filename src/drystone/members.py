@@ -23,10 +23,17 @@ __all__ = ["Member", "name_members"]
 
 @dataclass(frozen=True)
 class Member:
-    """A posterior with its name, whose answers are checked."""
+    """A posterior with its name, whose answers are checked.
+
+    Attributes:
+        name: for messages.
+        posterior: the member itself.
+        d: how many parameters it must speak of.
+    """
 
     name: str
     posterior: Any
+    d: int
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log q(θ_n | y_n) for paired rows theta (N, d), y (N, ...): (N,)."""
@@ -39,25 +46,29 @@ class Member:
             )
         return log_prob
 
-    def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
+    def sample(self, n: int, y: np.ndarray, seed: int, isolated: bool = True) -> np.ndarray:
         """n draws from q(· | y_i) for each row of y (N, ...): (n, N, d).
 
-        With a ``seed``, members that cannot take one are run with torch's generator set to it, and the
-        generator put back as it was.
+        Args:
+            n: draws a row.
+            y: data, (N, ...).
+            seed: given to a member whose ``sample`` takes one.
+            isolated: run a member that takes none with torch's generator set to the seed, and put the generator
+                back; else it uses torch's generator as it stands. (NumPy's global generator is never touched.)
         """
         sample = self._method("sample", "sampler")
-        if seed is None:
-            answer = sample(n, y)
-        elif "seed" in inspect.signature(sample).parameters:
+        if "seed" in inspect.signature(sample).parameters:
             answer = sample(n, y, seed=seed)
-        else:
-            with torch.random.fork_rng(devices=[]):
+        elif isolated:
+            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
                 torch.manual_seed(seed)
                 answer = sample(n, y)
+        else:
+            answer = sample(n, y)
         draws = as_numpy(answer)
-        if draws.ndim != 3 or draws.shape[:2] != (n, len(y)):
+        if draws.shape != (n, len(y), self.d):
             raise ValueError(
-                f"`sample` of member {self.name!r} must give shape (n, N, d) = ({n}, {len(y)}, d); "
+                f"`sample` of member {self.name!r} must give shape (n, N, d) = ({n}, {len(y)}, {self.d}); "
                 f"got {draws.shape}."
             )
         return draws
@@ -73,22 +84,21 @@ class Member:
 
 
 def name_members(
-    members: Mapping[str, Any] | Sequence[Any], names: Sequence[str] | None = None
+    members: Mapping[str, Any] | Sequence[Any], names: Sequence[str], parameters: Sequence[str]
 ) -> tuple[Member, ...]:
-    """Members in order, with names: a mapping's keys, or those given for a sequence.
+    """Members in the order of ``names``: a mapping by its keys, a sequence as it stands.
 
     Args:
         members: posteriors by name, or in order.
-        names: the names expected, in order. A mapping is put in their order; a sequence must be as long.
+        names: the names expected, in order.
+        parameters: the names of θ.
     """
     if isinstance(members, Mapping):
-        missing = [name for name in names or () if name not in members]
+        missing = [name for name in names if name not in members]
         if missing:
             raise ValueError(f"`members` lacks {missing}; it has {list(members)}.")
-        return tuple(Member(name, members[name]) for name in names or members)
+        members = [members[name] for name in names]
     members = list(members)
-    if names is None:
-        names = [f"member_{k}" for k in range(len(members))]
     if len(members) != len(names):
         raise ValueError(f"expected {len(names)} `members` ({', '.join(names[:3])}, …); got {len(members)}.")
-    return tuple(Member(name, member) for name, member in zip(names, members, strict=True))
+    return tuple(Member(name, member, len(parameters)) for name, member in zip(names, members, strict=True))

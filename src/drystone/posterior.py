@@ -21,7 +21,7 @@ from drystone.allocation import allocate, pool
 from drystone.arrays import as_numpy
 from drystone.errors import IntractableError
 from drystone.forms import IntervalAggregation, LocalMixture, Mixture, SampleAggregation
-from drystone.levels import check_levels, each_level
+from drystone.levels import as_levels, each_level
 from drystone.members import Member, name_members
 from drystone.stacking import Stacking, as_tensors
 from drystone.table import Table
@@ -34,7 +34,7 @@ DRAWS = 10_000
 
 def stacked_posterior(fit: Stacking, members: Mapping[str, Any] | Sequence[Any]) -> StackedPosterior:
     """The posterior of a fit over the members it was fitted to, in the same order or by name."""
-    named = name_members(members, fit.names)
+    named = name_members(members, fit.names, fit.parameters)
     if isinstance(fit.form, Mixture | LocalMixture):
         return MixturePosterior(fit, named)
     if isinstance(fit.form, SampleAggregation):
@@ -69,7 +69,7 @@ class StackedPosterior(ABC):
 
     def sample(
         self,
-        sample_shape: Sequence[int] = (),
+        sample_shape: Sequence[int] | int = (),
         x: Any = None,
         *,
         seed: int | None = None,
@@ -87,7 +87,12 @@ class StackedPosterior(ABC):
         return self._sampled(sample_shape, x, y, seed)[..., 0, :]
 
     def sample_batched(
-        self, sample_shape: Sequence[int], x: Any, *, seed: int | None = None, show_progress_bars: bool = False
+        self,
+        sample_shape: Sequence[int] | int,
+        x: Any,
+        *,
+        seed: int | None = None,
+        show_progress_bars: bool = False,
     ) -> Any:
         """Draws at B observations: (*sample_shape, B, d)."""
         y = _rows(x)
@@ -95,12 +100,12 @@ class StackedPosterior(ABC):
 
     def log_prob(self, theta: Any, x: Any = None) -> Any:
         """Log density of theta (S, d) at one observation: (S,)."""
-        y, points = _one_observation(x), np.atleast_2d(as_numpy(theta))
+        y, points = _one_observation(x), np.atleast_2d(self._points(theta))
         return _like(x, self._log_prob(points, np.repeat(y, len(points), 0)))
 
     def log_prob_batched(self, theta: Any, x: Any) -> Any:
         """Log density of theta (S, B, d) at B observations: (S, B). A theta of (B, d) counts as S = 1."""
-        y, points = _rows(x), as_numpy(theta)
+        y, points = _rows(x), self._points(theta)
         points = points[None] if points.ndim == 2 else points
         if points.ndim != 3 or points.shape[1] != len(y):
             raise ValueError(
@@ -125,16 +130,23 @@ class StackedPosterior(ABC):
 
     def interval(self, x: Any, alpha: float = 0.1, *, draws: int = DRAWS, seed: int | None = None) -> Any:
         """Central 1 − alpha interval of each parameter at one observation, (d, 2), over ``draws`` draws."""
-        check_levels(alpha)
+        as_levels(alpha)
         sample = as_numpy(self.sample((draws,), x, seed=seed))
         return _like(x, np.quantile(sample, [alpha / 2, 1 - alpha / 2], axis=0).T)
 
-    def _sampled(self, sample_shape: Sequence[int], x: Any, y: np.ndarray, seed: int | None) -> Any:
-        n = math.prod(sample_shape)
-        # Without a seed we draw one from torch's generator, so that torch.manual_seed governs us as it does sbi.
-        start = int(torch.randint(2**62, ())) if seed is None else seed
-        draws = self._draw(n, y, np.random.default_rng(start), seed is not None)
-        return _like(x, draws.reshape(*sample_shape, *draws.shape[1:]))
+    def _sampled(self, sample_shape: Sequence[int] | int, x: Any, y: np.ndarray, seed: int | None) -> Any:
+        shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
+        draws = self._draw(math.prod(shape), y, np.random.default_rng(_start(seed)), seed is not None)
+        return _like(x, draws.reshape(*shape, *draws.shape[1:]))
+
+    def _points(self, theta: Any) -> np.ndarray:
+        """Theta as an array whose last axis has our d parameters."""
+        points, d = as_numpy(theta), len(self.fit.parameters)
+        if points.ndim == 0 or points.shape[-1] != d:
+            raise ValueError(
+                f"`theta` must have d = {d} parameters along its last axis; got shape {points.shape}."
+            )
+        return points
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.members)} members, {self.fit.form!r} × {self.fit.score!r})"
@@ -149,7 +161,7 @@ class MixturePosterior(StackedPosterior):
         seeds = rng.integers(2**62, size=len(self.members))
 
         def draw(k: int, rows: np.ndarray, m: int) -> np.ndarray:
-            return self.members[k].sample(m, y[rows], int(seeds[k]) if seeded else None)
+            return self.members[k].sample(m, y[rows], int(seeds[k]), seeded)
 
         return pool(counts, draw, rng)
 
@@ -174,7 +186,7 @@ class AggregatedPosterior(StackedPosterior):
         """A draw of every member that matters for every draw of the sum."""
         seeds = rng.integers(2**62, size=len(self.members))
         used, params = self.fit.form.used(self.fit.params)
-        draws = [self.members[k].sample(n, y, int(seeds[k]) if seeded else None) for k in used]
+        draws = [self.members[k].sample(n, y, int(seeds[k]), seeded) for k in used]
         return params["offset"] + np.einsum("kij,knbj->nbi", params["matrix"], np.stack(draws))
 
     def _log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -198,9 +210,9 @@ class AggregatedIntervals(StackedPosterior):
         if alpha is None:
             raise ValueError(f"intervals were fitted at several levels, {levels}; say which `alpha`.")
         y = _one_observation(x)
-        seeds = np.random.SeedSequence(seed).generate_state(len(self.members))
+        seeds = np.random.default_rng(_start(seed)).integers(2**62, size=len(self.members))
         used, params = self._form.used(self.fit.params)
-        drawn = [self.members[k].sample(draws, y, None if seed is None else int(seeds[k])) for k in used]
+        drawn = [self.members[k].sample(draws, y, int(seeds[k]), seed is not None) for k in used]
         at_x = Table(drawn[0][:1, 0], draws=np.stack(drawn).transpose(0, 2, 1, 3))
         return _like(x, self._form.combine(as_tensors(params), at_x).interval(alpha)[0].numpy())
 
@@ -216,6 +228,11 @@ class AggregatedIntervals(StackedPosterior):
         raise IntractableError(
             "aggregated intervals are not a distribution: they have no density, only `interval`."
         )
+
+
+def _start(seed: int | None) -> int:
+    """The seed, or one from torch's generator, so that torch.manual_seed governs us as it does sbi."""
+    return int(torch.randint(2**62, ())) if seed is None else seed
 
 
 def _one_observation(x: Any) -> np.ndarray:

@@ -57,6 +57,7 @@ def stack(
         >>> fit.weights.round(2), fit.gap < 1e-8
         (array([0.28, 0.36, 0.37, 0.  ]), True)
     """
+    _check_types(table, form, score)
     check_tractable(form, score)
     check_provided(table, form, score)
     solver = solvers.pick(form, score) if solver is None else solver
@@ -99,8 +100,20 @@ def stack(
         notes=(*notes, *_notes(solution, cleaned, form)),
     )
     if not solution.converged:
-        warnings.warn(_unconverged(solution, solver, tol), ConvergenceWarning, stacklevel=2)
+        warnings.warn(_unconverged(solution, solver), ConvergenceWarning, stacklevel=2)
     return fit
+
+
+def _check_types(table: Table, form: Form, score: Score) -> None:
+    for name, value, kind in (("table", table, Table), ("form", form, Form), ("score", score, Score)):
+        if not isinstance(value, kind):
+            hint = f" Did you mean {value.__name__}()?" if isinstance(value, type) else ""
+            hint = (
+                hint or " Is it `score=...` that you mean?"
+                if name == "form" and isinstance(value, Score)
+                else hint
+            )
+            raise TypeError(f"`{name}` must be a {kind.__name__}; got {value!r}.{hint}")
 
 
 def _check_solver(solver: Solver, form: Form, score: Score) -> None:
@@ -113,6 +126,9 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
     """The table without what cannot be used, and the list of that; or an error that names it."""
     if nonfinite not in ("raise", "drop"):
         raise ValueError(f'`nonfinite` must be "raise" or "drop"; got {nonfinite!r}.')
+    numbers = np.flatnonzero(table.row_weights > 0)
+    if len(numbers) < table.N:  # rows without weight carry nothing, and a logarithm of theirs could be −inf
+        table = table.select(rows=numbers)
     needed = {form.requires(statistic) for _, term in score.terms for statistic in term.needs}
     bad = {name: _bad_rows(table, name) for name in sorted(needed)}
     bad_members = np.logical_or.reduce([rows.any(1) for rows in bad.values()])
@@ -128,18 +144,19 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
     if bad_members.any():
         table = table.select(members=~bad_members)
     if "log_q" in needed:
-        empty = np.flatnonzero((table.log_q == -np.inf).all(0))
-        if empty.size and nonfinite == "raise":
-            listed = ", ".join(map(str, empty[:5])) + (", …" if empty.size > 5 else "")
+        empty = (table.log_q == -np.inf).all(0)
+        rows = numbers[empty].tolist()
+        if rows and nonfinite == "raise":
+            listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
             raise ValueError(
-                f"every member has density 0 (`log_q` = −inf) at {empty.size} of {table.N} rows ({listed}), so no "
+                f"every member has density 0 (`log_q` = −inf) at {len(rows)} of {table.N} rows ({listed}), so no "
                 'weights explain them; drop the rows or pass `nonfinite="drop"`.'
             )
-        if empty.size == table.N:
+        if empty.all():
             raise ValueError("no row is left: every member has density 0 at every row.")
-        if empty.size:
-            dropped["rows"] = empty.tolist()
-            table = table.select(rows=np.setdiff1d(np.arange(table.N), empty))
+        if rows:
+            dropped["rows"] = rows
+            table = table.select(rows=~empty)
     return table, dropped
 
 
@@ -166,10 +183,8 @@ def _notes(solution: Solution, table: Table, form: Form) -> list[str]:
     return notes
 
 
-def _unconverged(solution: Solution, solver: Solver, tol: float) -> str:
+def _unconverged(solution: Solution, solver: Solver) -> str:
     reached = solution.gap if solution.gap is not None else solution.stationarity
     which = "gap" if solution.gap is not None else "stationarity"
     said = f" {solution.note}" if solution.note else ""
-    return (
-        f"{solver!r} stopped after {solution.iterations} steps with {which} {reached:.1e}; asked: {tol:g}.{said}"
-    )
+    return f"{solver!r} stopped after {solution.iterations} steps with {which} {reached:.1e}.{said}"

@@ -16,7 +16,7 @@ from drystone import forms, scores
 from drystone.errors import IntractableError
 from drystone.files import replacing
 from drystone.forms import Form, View
-from drystone.provision import check_provided
+from drystone.provision import check_provided, check_tractable
 from drystone.scores import Score, Sum
 from drystone.table import Table
 
@@ -38,7 +38,8 @@ class Stacking:
         params: the form's parameters, arrays by name; for a mixture, ``weights`` (K,).
         loss: the score on the rows it was fitted to.
         terms: the same for each term of a sum, before its coefficient.
-        gap: certified bound on loss − optimum, or None where no certificate exists.
+        gap: certified bound on how far the objective (the score on the rows fitted, and any Dirichlet or ridge
+            penalty) is above its optimum, or None where no certificate exists.
         stationarity: first-order measure that is 0 at a stationary point, or None.
         converged: whether the tolerance was met.
         iterations: steps of the solver.
@@ -75,10 +76,17 @@ class Stacking:
             )
         return self.params["weights"]
 
-    def evaluate(self, table: Table) -> dict[str, float]:
-        """The score on the rows of another table: ``loss``, and each term before its coefficient."""
-        check_provided(table, self.form, self.score)
-        loss, terms = losses(self.view(table), self.score)
+    def evaluate(self, table: Table, score: Score | None = None) -> dict[str, float]:
+        """A score on the rows of another table: ``loss``, and each term before its coefficient.
+
+        Args:
+            table: with the members of the fit.
+            score: None for the one that was fitted.
+        """
+        score = self.score if score is None else score
+        check_tractable(self.form, score)
+        check_provided(table, self.form, score)
+        loss, terms = losses(self.view(table), score)
         return {"loss": loss, **terms}
 
     def apply(self, table: Table) -> Applied:
@@ -112,7 +120,7 @@ class Stacking:
         }
         plain = {"format": FORMAT, "version": VERSION, **plain}
         with replacing(path) as temporary:
-            temporary.write_text(json.dumps(plain, default=repr, indent=1))
+            temporary.write_text(json.dumps(plain, indent=1))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], score: Score | None = None, form: Form | None = None) -> Stacking:
@@ -225,8 +233,13 @@ def view_of(form: Form, params: Mapping[str, np.ndarray], table: Table) -> View:
 def losses(view: View, score: Score) -> tuple[float, dict[str, float]]:
     """The score, and each of its terms before its coefficient."""
     with torch.no_grad():
-        terms = {repr(term): float(term(view)) for _, term in score.terms}
-    return sum(coefficient * terms[repr(term)] for coefficient, term in score.terms), terms
+        values = [float(term(view)) for _, term in score.terms]
+    terms: dict[str, float] = {}
+    for (_, term), value in zip(score.terms, values, strict=True):
+        # Two functions of the same name print alike.
+        key = repr(term) if repr(term) not in terms else f"{term!r} ({len(terms) + 1})"
+        terms[key] = value
+    return sum(c * value for (c, _), value in zip(score.terms, values, strict=True)), terms
 
 
 def as_tensors(params: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
@@ -250,6 +263,12 @@ def _revive(plain: dict[str, Any], module: Any) -> Any:
         raise ValueError(
             f"the file names {name!r}, which is not one of Drystone's ({known}). If it is a score of your own, "
             "pass it: Stacking.load(path, score=...)."
+        )
+    code = [key for key, value in plain.items() if isinstance(value, dict)]
+    if code:
+        raise ValueError(
+            f"`{code[0]}` of {name} is code, which is not stored; pass the object again: "
+            "Stacking.load(path, score=...) or (path, form=...)."
         )
     return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()})
 

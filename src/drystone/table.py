@@ -67,7 +67,7 @@ class Table:
         row_weights: Any = None,
     ) -> None:
         sizes: dict[str, int] = {}
-        self.theta = np.asarray(checked("theta", theta, "Nd", sizes), float)
+        self.theta = np.array(checked("theta", theta, "Nd", sizes), float)
         if not np.isfinite(self.theta).all():
             rows = np.flatnonzero(~np.isfinite(self.theta).all(1))
             raise ValueError(f"`theta` must be finite; {_some(rows)} of {self.N} rows are not.")
@@ -91,7 +91,8 @@ class Table:
             lazy = type(draws).__module__.partition(".")[0] in ("zarr", "h5py")
             shape_only = np.broadcast_to(np.zeros((), draws.dtype), draws.shape) if lazy else draws
             array = checked("draws", shape_only, "KNSd", sizes)
-            self._statistics["draws"] = draws if lazy else array
+            native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+            self._statistics["draws"] = draws if lazy else native
         if "K" not in sizes:
             raise ValueError(
                 "a Table needs at least one of `log_q`, `draws`, `rank`, `quantiles`, `mean`, `cov`; got none."
@@ -100,8 +101,8 @@ class Table:
             raise ValueError(f"a Table needs at least one row of each kind; got sizes {sizes}.")
         if "rank" in self._statistics and not _within_unit(self.rank):
             raise ValueError(
-                "`rank` must be in [0, 1]: the share of draws ≤ theta; "
-                f"got values up to {np.nanmax(self.rank):g}. Divide integer ranks by the number of draws."
+                "`rank` must be in [0, 1]: the share of draws ≤ theta; got values from "
+                f"{np.nanmin(self.rank):g} to {np.nanmax(self.rank):g}. Divide integer ranks by S."
             )
 
         self.K: int = sizes["K"]
@@ -164,7 +165,7 @@ class Table:
     @property
     def rank(self) -> np.ndarray:
         """Share of draws ≤ θ_n (Eq. 3), (K, N, d)."""
-        return self._derived("rank", lambda draws: (draws <= self.theta[:, None, :]).mean(1))
+        return self._derived("rank", lambda draws: _rank(draws, self.theta[:, None, :], 1))
 
     @property
     def mean(self) -> np.ndarray:
@@ -180,14 +181,14 @@ class Table:
 
     def quantile(self, level: float) -> np.ndarray:
         """Posterior quantiles at ``level``, (K, N, d)."""
-        try:
-            return self._derived(_level(level), lambda draws: np.quantile(draws, level, axis=1))
-        except ValueError:
-            have = sorted(key for key in self._statistics if isinstance(key, float))
+        if not 0 < level < 1:
+            raise ValueError(f"a quantile's level must be in (0, 1); got {level}.")
+        if _level(level) not in self._statistics and "draws" not in self._statistics:
             raise ValueError(
-                f"the table has neither draws nor quantiles at level {level:g} (it has {have}). "
+                f"the table has neither draws nor quantiles at level {level:g} (it has {list(self.levels)}). "
                 "Tabulate with that level, or give draws."
-            ) from None
+            )
+        return self._derived(_level(level), lambda draws: np.quantile(draws, level, axis=1))
 
     @property
     def held(self) -> Mapping[str | float, Any]:
@@ -209,10 +210,8 @@ class Table:
                     "`statistic` must map theta (..., N, d) and y to (..., N); "
                     f"for theta {self.theta.shape} it gave {truth.shape}."
                 )
-            of_draws = [
-                as_numpy(statistic(np.moveaxis(draws, 1, 0), self.y)) <= truth for draws in self._members_draws()
-            ]
-            return np.stack([below.mean(0) for below in of_draws])[..., None]
+            of_draws = (as_numpy(statistic(np.moveaxis(draws, 1, 0), self.y)) for draws in self._members_draws())
+            return np.stack([_rank(values, truth, 0) for values in of_draws])[..., None]
 
         return self.remember(("rank", statistic), ranks)
 
@@ -232,7 +231,8 @@ class Table:
         if key not in self._statistics:
             if "draws" not in self._statistics:
                 raise ValueError(f"the table has neither `{key}` nor `draws` to derive it from.")
-            self._statistics[key] = np.stack([of_draws(draws) for draws in self._members_draws()])
+            derived = [of_draws(draws) for draws in self._members_draws()]
+            self._statistics[key] = np.stack(derived).astype(float, copy=False)
         return self._statistics[key]
 
     def _members_draws(self) -> Iterator[np.ndarray]:
@@ -251,7 +251,7 @@ class Table:
 
         def part(array: Any) -> np.ndarray:
             if isinstance(array, np.ndarray):
-                return array[k][:, n] if rows is not None else array[k]
+                return array[k] if rows is None else array[:, n] if members is None else array[np.ix_(k, n)]
             return np.stack([np.asarray(array[int(i)])[n] for i in k])
 
         chosen = self._bare(self.theta[n], None if self.y is None else self.y[n])
@@ -309,6 +309,13 @@ class Table:
         return f"Table(K={self.K} members, N={self.N} simulations, d={self.d} parameters; gives {gives})"
 
 
+def _rank(draws: np.ndarray, truth: np.ndarray, axis: int) -> np.ndarray:
+    """Share of draws ≤ truth; NaN where a draw is not finite, lest a broken member pass for a calibrated one."""
+    rank = (draws <= truth).mean(axis)
+    finite = np.isfinite(draws).all(axis)
+    return rank if finite.all() else np.where(finite, rank, np.nan)
+
+
 def _covariance(draws: np.ndarray) -> np.ndarray:
     """Covariance over S of draws (N, S, d): (N, d, d)."""
     centred = draws - draws.mean(1, keepdims=True, dtype=float)
@@ -333,7 +340,7 @@ def _within_unit(rank: np.ndarray) -> bool:
 def _row_weights(row_weights: Any, N: int) -> np.ndarray:
     if row_weights is None:
         return np.full(N, 1 / N)
-    weights = np.asarray(checked("row_weights", row_weights, "N", {"N": N}), float)
+    weights = np.array(checked("row_weights", row_weights, "N", {"N": N}), float)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError("`row_weights` must be finite, ≥ 0 and not all 0.")
     total = weights.sum()
@@ -359,16 +366,27 @@ def _positions(argument: str, chosen: Any, universe: Sequence[Any]) -> np.ndarra
     if chosen is None:
         return np.arange(len(universe))
     if isinstance(chosen, slice):
-        return np.arange(len(universe))[chosen]
-    chosen = as_numpy(chosen if not isinstance(chosen, str) else [chosen])
+        return _some_positions(argument, np.arange(len(universe))[chosen])
+    chosen = as_numpy([chosen] if isinstance(chosen, str) else chosen)
+    if chosen.size == 0:
+        raise ValueError(f"no `{argument}` selected.")
     if chosen.dtype.kind in "UO":
         unknown = [str(name) for name in chosen if name not in universe]
         if unknown:
             raise ValueError(f"unknown `{argument}` {unknown}; known: {', '.join(map(str, universe))}.")
-        return np.array([universe.index(name) for name in chosen], int)
-    if chosen.dtype == bool and chosen.shape != (len(universe),):
+        positions = np.array([universe.index(name) for name in chosen], int)
+    elif chosen.dtype == bool and chosen.shape != (len(universe),):
         raise ValueError(f"a mask of `{argument}` must have length {len(universe)}; got shape {chosen.shape}.")
-    positions = np.arange(len(universe))[np.atleast_1d(chosen)]
+    elif chosen.dtype.kind not in "biu":
+        raise TypeError(f"`{argument}` must be names, positions, a mask or a slice; got dtype {chosen.dtype}.")
+    else:
+        positions = np.arange(len(universe))[np.atleast_1d(chosen)]
+    if argument == "members" and len(set(positions.tolist())) < len(positions):
+        raise ValueError("`members` must be different; some are selected twice.")
+    return _some_positions(argument, positions)
+
+
+def _some_positions(argument: str, positions: np.ndarray) -> np.ndarray:
     if positions.size == 0:
         raise ValueError(f"no `{argument}` selected.")
     return positions

@@ -10,6 +10,7 @@ import pandas as pd
 
 from drystone.folds import split_folds
 from drystone.forms import Form, Mixture
+from drystone.provision import check_provided, check_tractable
 from drystone.scores import LogScore, Score
 from drystone.stack import stack
 from drystone.stacking import Stacking
@@ -62,15 +63,22 @@ def tune(
     """
     if len(grid) == 0:
         raise ValueError("`grid` must hold at least one value; got none.")
-    parts = [(table.select(rows=a), table.select(rows=b)) for a, b in split_folds(table.N, folds, seed)]
-    losses = np.array([[_judged(part, form, make(value), metric, seed) for part in parts] for value in grid])
-    frame = pd.DataFrame(
-        {"value": list(grid), "metric": losses.mean(1), "se": losses.std(1, ddof=1) / np.sqrt(folds)}
-    )
-    best = grid[int(losses.mean(1).argmin())]
+    check_tractable(form, metric)
+    check_provided(table, form, metric)
+    losses, shares = np.empty((len(grid), folds)), np.empty(folds)
+    for fold, (fit_rows, left_out) in enumerate(split_folds(table.N, folds, seed)):
+        fitted_on, judged_on = table.select(rows=fit_rows), table.select(rows=left_out)
+        shares[fold] = table.row_weights[left_out].sum()
+        for i, value in enumerate(grid):
+            fit = stack(fitted_on, form, make(value), seed=seed)
+            losses[i, fold] = fit.evaluate(judged_on, metric)["loss"]
+    average = losses @ shares
+    if not np.isfinite(average).any():
+        raise ValueError(
+            f"the metric {metric!r} is not finite for any value of the grid: some left-out row is impossible for "
+            "every stack. Use more rows, fewer folds, or a metric that stays finite."
+        )
+    error = np.sqrt(((losses - average[:, None]) ** 2) @ shares**2)
+    frame = pd.DataFrame({"value": list(grid), "metric": average, "se": error})
+    best = grid[int(np.nanargmin(average))]
     return Tuned(best, stack(table, form, make(best), seed=seed), frame)
-
-
-def _judged(part: tuple[Table, Table], form: Form, score: Score, metric: Score, seed: int) -> float:
-    fitted_on, left_out = part
-    return float(metric(stack(fitted_on, form, score, seed=seed).view(left_out)))

@@ -160,6 +160,8 @@ def test_gradients_are_right(weighted_table, score):
     assert torch.autograd.gradcheck(of_weights, w, eps=1e-7, atol=1e-5)
 
 
-def test_alpha_and_draws_are_checked_when_written():
+def test_options_are_checked_when_written():
+    with pytest.raises(ValueError, match=r"alpha must be in \(0, 1\); got 0"):
+        ds.IntervalScore(alpha=0)
     with pytest.raises(ValueError, match="`draws` must be at least 2"):
         ds.EnergyScore(draws=1)

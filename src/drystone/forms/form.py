@@ -40,6 +40,10 @@ class Form(Described, ABC):
     def used(self, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Positions of the members that matter, and the parameters for these alone."""
 
+    def penalised(self, factor: float) -> Form:
+        """The form with any penalty of its own multiplied by ``factor``."""
+        return self
+
     def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
         """The parameters in words, a line each, for a summary."""
         return [f"  {name}: array of shape {array.shape}" for name, array in params.items()]

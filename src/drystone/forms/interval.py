@@ -3,7 +3,7 @@ r"""Aggregation of intervals (Sec. 2.4)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from drystone.forms.form import Form, Params, View
-from drystone.levels import Levels, check_levels, each_level
+from drystone.levels import Levels, as_levels, each_level
 from drystone.table import Table
 
 __all__ = ["CONSTRAINTS", "IntervalAggregation"]
@@ -49,7 +49,7 @@ class IntervalAggregation(Form):
     ridge: float = 0.0
 
     def __post_init__(self) -> None:
-        check_levels(self.alpha)
+        object.__setattr__(self, "alpha", as_levels(self.alpha))
         if self.weights not in (*CONSTRAINTS, "auto"):
             raise ValueError(f"`weights` must be one of {', '.join(CONSTRAINTS)}, auto; got {self.weights!r}.")
         if not 0 <= self.ridge < np.inf:
@@ -58,6 +58,10 @@ class IntervalAggregation(Form):
     def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> IntervalView:
         """The aggregated intervals on the rows of ``table``."""
         return IntervalView(self, params, table, softness)
+
+    def penalised(self, factor: float) -> IntervalAggregation:
+        """With ``factor`` times the ridge."""
+        return replace(self, ridge=factor * self.ridge)
 
     def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
         """Members that were left out get weight 0."""

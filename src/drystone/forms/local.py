@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import silu
 
+from drystone.data import flat_data
 from drystone.forms.form import Form, Params
 from drystone.forms.mixture import Mixture, MixtureView
 from drystone.table import Table
@@ -31,7 +32,7 @@ class LocalMixture(Form):
     Args:
         hidden: units of the hidden layers.
         embedding: a torch module that turns y into features, used as it is (not trained further).
-        holdout: the share of rows kept aside.
+        holdout: the share of rows kept aside, half of them to stop by and half to be judged by.
         epochs: at most so many steps over all rows.
         patience: stop after so many steps without gain on the rows kept aside.
         learning_rate: of the Adam optimiser.
@@ -53,7 +54,8 @@ class LocalMixture(Form):
 
     def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> MixtureView:
         """The mixture on the rows of ``table``, with a set of weights each."""
-        return MixtureView(self.weights_at(params, needed_data(table)), table, softness)
+        flat_data(table, "weights that depend on the data need")
+        return MixtureView(self.weights_at(params, np.asarray(table.y)), table, softness)
 
     def weights_at(self, params: Params, y: np.ndarray) -> Tensor:
         """w(y), (N, K)."""
@@ -67,7 +69,7 @@ class LocalMixture(Form):
         """y flattened, or as the embedding sees it, (N, ·)."""
         data = torch.tensor(np.asarray(y, float))
         if self.embedding is None:
-            return data.flatten(1) if data.ndim > 1 else data[:, None]
+            return data.reshape(len(data), -1)
         dtype = next((p.dtype for p in self.embedding.parameters()), torch.get_default_dtype())
         with torch.no_grad():
             return self.embedding(data.to(dtype)).double().flatten(1)
@@ -87,18 +89,7 @@ class LocalMixture(Form):
         part = {name: params[name][..., members] for name in (f"layer_{last}", f"bias_{last}")}
         return members, {**params, **part}
 
-    def describe(self) -> dict[str, Any]:
-        """As JSON; an embedding is code, and only named."""
-        return {**super().describe(), "embedding": None if self.embedding is None else repr(self.embedding)}
-
     def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
         """The size of the network."""
         sizes = [params["y_mean"].size, *self.hidden, len(names)]
         return [f"  weights by a network {' → '.join(map(str, sizes))}"]
-
-
-def needed_data(table: Table) -> np.ndarray:
-    """The table's y, or an error that says why it is needed."""
-    if table.y is None:
-        raise ValueError("weights that depend on the data need `y` in the table; got None.")
-    return table.y

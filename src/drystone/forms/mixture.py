@@ -3,7 +3,7 @@ r"""Mixture of densities with one set of weights (Sec. 2.1)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -69,6 +69,10 @@ class Mixture(Form):
             lines.append(f"  {f'… and {len(rest)} more':<40} {rest.sum():8.4f}")
         return lines
 
+    def penalised(self, factor: float) -> Mixture:
+        """With a prior worth ``factor`` times as many rows."""
+        return replace(self, concentration=1 + factor * (self.concentration - 1))
+
     def pseudocount(self, table: Table) -> float:
         """c of the penalty −c Σ_k log w_k: ``concentration − 1`` rows, in units of the (effective) row."""
         return (self.concentration - 1) / table.effective_rows
@@ -103,8 +107,9 @@ class MixtureView(View):
         return self.mix(torch.as_tensor(self.table.rank if statistic is None else self.table.rank_of(statistic)))
 
     def mean(self) -> Tensor:
-        """μ = Σ_k w_k μ_k."""
-        return self.mix(torch.as_tensor(self.table.mean))
+        """μ = Σ_k w_k μ_k = c + Σ_k w_k (μ_k − c): the weights' last bits do not matter where μ is large."""
+        centre, offset = self.table.remember("centred means", lambda: _centred(torch.as_tensor(self.table.mean)))
+        return centre + self.mix(offset)
 
     def cov(self) -> Tensor:
         """V = Σ_k w_k (V_k + δ_k δ_kᵀ) − δδᵀ with δ_k = μ_k − c, δ = Σ_k w_k δ_k and any centre c."""
@@ -120,7 +125,7 @@ class MixtureView(View):
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_k w_k A_k and Σ_jk w_j w_k B_jk."""
-        if self.weights.ndim == 2:
+        if self.weights.ndim == 2 or not torch.equal(self.row_weights, torch.as_tensor(self.table.row_weights)):
             to_truth, spread = self.distances_by_row(most, scale)
             return self.average(to_truth), self.average(spread)
         to_truth, between = distances.averages(self.table, most, tuple(scale.tolist()))
@@ -159,6 +164,11 @@ def _second_moments(table: Table) -> tuple[Tensor, Tensor]:
 
     Centred, because raw second moments lose the covariance to rounding where |μ| is large against its spread.
     """
-    mean, cov = torch.as_tensor(table.mean), torch.as_tensor(table.cov)
-    offset = mean - mean.mean(0)
-    return offset, cov + offset[..., :, None] * offset[..., None, :]
+    _, offset = _centred(torch.as_tensor(table.mean))
+    return offset, torch.as_tensor(table.cov) + offset[..., :, None] * offset[..., None, :]
+
+
+def _centred(mean: Tensor) -> tuple[Tensor, Tensor]:
+    """The members' average mean c, (N, d), and μ_k − c, (K, N, d)."""
+    centre = mean.mean(0)
+    return centre, mean - centre

@@ -77,6 +77,7 @@ class SampleView(View):
 
     def __init__(self, params: Params, table: Table, most: int, softness: Tensor | float = 0.0) -> None:
         super().__init__(table, softness)
+        self.S = None if table.S is None else min(table.S, most)
         self.offset, self.matrix, self.most = params["offset"], params["matrix"], most
 
     def mean(self) -> Tensor:
@@ -127,4 +128,4 @@ class SampleView(View):
 
 def _norm(x: Tensor) -> Tensor:
     """Euclidean length along the last axis, with a gradient also at 0."""
-    return ((x**2).sum(-1) + 1e-24).sqrt()
+    return ((x**2).sum(-1) + 1e-300).sqrt()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from drystone.forms.form import View
 from drystone.scores.score import RowScore
-from drystone.scores.units import unit
+from drystone.scores.units import as_scale, unit
 
 __all__ = ["EnergyScore"]
 
@@ -37,6 +37,7 @@ class EnergyScore(RowScore):
     draws: int = 100
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", as_scale(self.scale))
         if self.draws < 2:
             raise ValueError(f"`draws` must be at least 2, to have pairs; got {self.draws}.")
 

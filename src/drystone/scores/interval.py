@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from drystone.forms.form import View
-from drystone.levels import Levels, check_levels, each_level
+from drystone.levels import Levels, as_levels, each_level
 from drystone.scores.score import RowScore
-from drystone.scores.units import unit
+from drystone.scores.units import as_scale, unit
 
 __all__ = ["IntervalScore"]
 
@@ -40,7 +40,8 @@ class IntervalScore(RowScore):
     scale: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_levels(self.alpha)
+        object.__setattr__(self, "alpha", as_levels(self.alpha))
+        object.__setattr__(self, "scale", as_scale(self.scale))
 
     def rows(self, q: View) -> Tensor:
         """The score of each row."""

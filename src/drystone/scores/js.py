@@ -55,12 +55,13 @@ class JensenShannon(Score):
         features = q.table.remember("critic's features", lambda: Features(q.table))
         with torch.no_grad():
             draws = q.draws(min(self.draws, q.table.draws.shape[2]), self.seed)
-        parts = [
-            self.between(features, q, draws, fit_rows, test_rows)
-            for fit_rows, test_rows in split_folds(N, 2, self.seed)
-        ]
-        value, se = (np.array([getattr(part, name) for part in parts]) for name in ("value", "se"))
-        return Estimate(float(value.mean()), float(np.sqrt((se**2).sum()) / 2))
+        share, value, error = [], [], []
+        for fit_rows, test_rows in split_folds(N, 2, self.seed):
+            estimate = self.between(features, q, draws, fit_rows, test_rows)
+            share.append(float(q.row_weights[test_rows].sum()))
+            value.append(estimate.value)
+            error.append(estimate.se)
+        return Estimate(float(np.dot(share, value)), float(np.linalg.norm(np.multiply(share, error))))
 
     def between(
         self, features: Features, q: View, draws: Tensor, fit_rows: np.ndarray, test_rows: np.ndarray

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from drystone.forms.form import View
 from drystone.scores.score import RowScore
-from drystone.scores.units import unit
+from drystone.scores.units import as_scale, unit
 
 __all__ = ["MeanScore", "MomentScore"]
 
@@ -67,6 +67,9 @@ class MeanScore(RowScore):
     has_units: ClassVar = True
     convex: ClassVar = True
     scale: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", as_scale(self.scale))
 
     def rows(self, q: View) -> Tensor:
         """‖θ_n − μ_n‖²."""

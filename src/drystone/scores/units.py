@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-__all__ = ["unit"]
+__all__ = ["as_scale", "unit"]
+
+
+def as_scale(scale: Sequence[float] | None) -> tuple[float, ...] | None:
+    """A scale as the user gives it (a tuple, list or array) to a tuple of numbers, which compares and travels."""
+    return None if scale is None else tuple(float(value) for value in scale)
 
 
 def unit(scale: tuple[float, ...] | None, d: int) -> Tensor:

@@ -62,4 +62,4 @@ def pick(form: Form, score: Score) -> Solver:
         return EXACT[type(form), type(terms[0])]
     if any(isinstance(term, JensenShannon) for term in terms):
         return Minimax()
-    return GENERIC[type(form)]
+    return next(GENERIC[cls] for cls in type(form).__mro__ if cls in GENERIC)

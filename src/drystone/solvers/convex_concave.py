@@ -106,7 +106,7 @@ class ConvexConcave(Solver):
     starts: int = 3
     rounds: int = 1000
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The best stationary point found."""
         assert isinstance(form, Mixture)
         assert isinstance(score, RankCvM)

@@ -6,12 +6,14 @@ Steps (ranks, interval ends) are softened while fitting, and exact on the rows k
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from drystone.data import spread_or_one
 from drystone.forms import Form, SampleAggregation
 from drystone.scores import RankCvM, Score
 from drystone.solvers.gradient import soft_width
@@ -37,9 +39,8 @@ class Coordinates:
     @classmethod
     def of(cls, table: Table, structure: str) -> Coordinates:
         """Centred and scaled by the rows of a table."""
-        theta = torch.as_tensor(table.theta)
-        spread = theta.std(0, correction=0)
-        return cls(structure, table.K, theta.mean(0), torch.where(spread > 0, spread, 1.0))
+        theta = table.theta
+        return cls(structure, table.K, torch.as_tensor(theta.mean(0)), torch.as_tensor(spread_or_one(theta)))
 
     def params(self, x: Tensor) -> dict[str, Tensor]:
         """Offset (d,) and matrices (K, d, d) in the user's units."""
@@ -67,15 +68,16 @@ class Descent(Solver):
         steps: at most so many.
     """
 
+    handles: ClassVar = (SampleAggregation,)
     steps: int = 200
 
     def refuses(self, form: Form, score: Score) -> str:
         """Why not, or nothing."""
         if any(isinstance(term, RankCvM) and term.statistic is not None for _, term in score.terms):
             return "ranks of a user's statistic have no gradient in the matrices of a sample aggregation"
-        return ""
+        return super().refuses(form, score)
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The best iterate on the rows kept aside, never worse there than the best single member."""
         assert isinstance(form, SampleAggregation)
         kept, aside = table.split(1 - form.holdout, seed)
@@ -84,7 +86,7 @@ class Descent(Solver):
 
         def fitted(x: np.ndarray) -> tuple[float, np.ndarray]:
             point = torch.tensor(x, requires_grad=True)
-            loss = score(form.combine(coordinates.params(point), kept, softness))
+            loss = score(form.combine(coordinates.params(point), kept, softness)) / size
             (gradient,) = torch.autograd.grad(loss, point)
             return loss.item(), gradient.numpy()
 
@@ -94,6 +96,8 @@ class Descent(Solver):
 
         start = coordinates.member(best_member(kept, form, score))
         path = [(held_out(start), start)]
+        # In units of the start, so that L-BFGS stops by the same rule whatever the units of the parameters are.
+        size = abs(path[0][0]) or 1.0
         end = minimize(
             fitted,
             start,
@@ -109,7 +113,9 @@ class Descent(Solver):
         gained = f"{path[0][0]:.6g} → {loss:.6g}"
         note = f"step {chosen} of {len(path) - 1} is best on {aside.N} rows kept aside: {gained}."
         stationarity = float(np.abs(fitted(x)[1]).max())
-        return Solution(params, None, stationarity, bool(np.isfinite(end.fun)), len(path) - 1, note)
+        # Stopped early on purpose, or at a minimum of the rows fitted; not by the limit, nor by a failed search.
+        converged = chosen < len(path) - 1 or bool(end.success)
+        return Solution(params, None, stationarity, converged, len(path) - 1, note)
 
 
 def best_member(table: Table, form: SampleAggregation, score: Score) -> int:

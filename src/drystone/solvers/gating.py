@@ -3,23 +3,27 @@ r"""Local mixture × any mixture score: train a gating network from the global s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from drystone.data import flat_data, spread_or_one
 from drystone.errors import StackingError
 from drystone.forms import Form, LocalMixture, Mixture, View
-from drystone.forms.local import needed_data
-from drystone.scores import RowScore, Score
+from drystone.scores import Score
 from drystone.solvers.gradient import soft_width
 from drystone.solvers.solver import Solution, Solver
 from drystone.table import Table
+from drystone.weighted import resampled
 
 __all__ = ["Gating"]
 
 # The share of uniform weights mixed in at the start, so that a member without global weight can gain a local one.
 FLOOR = 0.05
+# Resamplings of the rows behind the standard error of the gain.
+BOOTSTRAP = 60
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,36 +34,32 @@ class Gating(Solver):
         globally: the solver of the global mixture; None for the one registered for the score.
     """
 
+    handles: ClassVar = (LocalMixture,)
     globally: Solver | None = None
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The network, or the global mixture if that is as good on the rows kept aside."""
         assert isinstance(form, LocalMixture)
-        needed_data(table)
+        flat_data(table, "weights that depend on the data need")
         kept, aside = table.split(1 - form.holdout, seed)
+        stop_by, judge_by = aside.split(0.5, seed)  # what stops the training may not judge it too
         weights = self._global(kept, score, tol, seed).params["weights"]
-        everywhere = Mixture().combine({"weights": torch.tensor(weights)}, aside)
-        with torch.no_grad():
-            to_beat = float(score(everywhere))
-        network = _initial(form, kept, weights, seed)
-        network, steps = _train(form, network, kept, aside, score)
-        with torch.no_grad():
-            local = form.combine(network, aside)
-            gain, error = to_beat - float(score(local)), _standard_error(everywhere, local, score)
-        margin = f"{gain:.4g} ± {error:.2g}" if error else f"{gain:.4g}"
-        if not np.isfinite(gain):
-            raise StackingError(
-                f"training of the gating network diverged (held-out gain {gain}); lower learning_rate."
-            )
+        network, steps = _train(form, _initial(form, kept, weights, seed), kept, stop_by, score)
+        everywhere = Mixture().combine({"weights": torch.tensor(weights)}, judge_by)
+        local = form.combine(network, judge_by)
+        gain, error = _gain(everywhere, local, score, seed)
+        if np.isnan(gain):
+            raise StackingError("training of the gating network diverged; lower `learning_rate`.")
+        verdict = f"by {gain:.4g} ± {error:.2g} on {judge_by.N} rows that neither has seen"
         if gain <= 2 * error:
             solution = self._global(table, score, tol, seed)
-            note = f"fell back to global weights: local ones gain {margin} on {aside.N} rows kept aside."
+            note = f"fell back to global weights: local ones gain {verdict[3:]}."
             return replace(solution, form=Mixture(), note=f"{note} {solution.note}".strip())
-        note = f"local weights beat global ones by {margin} on {aside.N} rows kept aside."
+        note = f"local weights beat global ones {verdict}."
         return Solution({name: value.numpy() for name, value in network.items()}, None, None, True, steps, note)
 
     def _global(self, table: Table, score: Score, tol: float, seed: int) -> Solution:
-        from drystone.solvers import pick
+        from drystone.solvers import pick  # which in turn knows us
 
         return (self.globally or pick(Mixture(), score)).solve(table, Mixture(), score, tol, seed)
 
@@ -67,12 +67,9 @@ class Gating(Solver):
 def _initial(form: LocalMixture, table: Table, weights: np.ndarray, seed: int) -> dict[str, Tensor]:
     """A network whose last layer is 0 and whose biases are the logarithms of the global weights."""
     generator = torch.Generator().manual_seed(seed)
-    features = form.features(needed_data(table))
-    spread = features.std(0, correction=0)
-    network = {
-        "y_mean": features.mean(0),
-        "y_scale": torch.where(spread > 1e-12 * features.abs().amax(0), spread, 1.0),
-    }
+    features = form.features(np.asarray(table.y))
+    scale = torch.as_tensor(spread_or_one(features.numpy()))
+    network = {"y_mean": features.mean(0), "y_scale": scale}
     sizes = [features.shape[1], *form.hidden]
     for i, (fan_in, fan_out) in enumerate(zip(sizes, form.hidden, strict=False)):
         bound = (3 / fan_in) ** 0.5  # unit variance in, unit variance out
@@ -109,13 +106,13 @@ def _train(
     return best, step
 
 
-def _standard_error(everywhere: View, local: View, score: Score) -> float:
-    """Of the gain, paired by row; 0 if a term of the score is not a mean over rows."""
-    if not all(isinstance(term, RowScore) for _, term in score.terms):
-        return 0.0
-    difference = sum(
-        c * (term.rows(everywhere) - term.rows(local)) for c, term in score.terms if isinstance(term, RowScore)
-    )
-    assert isinstance(difference, Tensor)
-    a = local.row_weights
-    return float((a**2 * (difference - a @ difference) ** 2).sum().sqrt())
+def _gain(everywhere: View, local: View, score: Score, seed: int) -> tuple[float, float]:
+    """What local weights gain over global ones, and its standard error by resampling the rows (both alike)."""
+    rows, differences = local.row_weights.numpy(), []
+    with torch.no_grad():
+        for a in (rows, *resampled(rows, BOOTSTRAP, seed)):
+            everywhere.row_weights = local.row_weights = torch.as_tensor(a)
+            differences.append(float(score(everywhere)) - float(score(local)))
+    gain = differences[0]
+    # Global weights that leave a row unexplained lose without bound.
+    return gain, float(np.std(differences[1:], ddof=1)) if np.isfinite(gain) else 0.0

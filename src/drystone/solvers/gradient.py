@@ -5,14 +5,16 @@ Used for scores without an exact solver, for sums, and for scores of the user's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from drystone.forms import Form, Mixture
-from drystone.scores import Score
+from drystone.scores import JensenShannon, Score
 from drystone.solvers.newton import Barrier, Minimum, Problem, frank_wolfe_gap, newton_simplex, without_crumbs
+from drystone.solvers.quadratic import NOISE, energy_noise
 from drystone.solvers.solver import Solution, Solver, tolerance
 from drystone.solvers.starts import simplex_starts
 from drystone.table import Table
@@ -66,18 +68,25 @@ class Gradient(Solver):
         newton: at most so many Newton steps from the best.
     """
 
+    handles: ClassVar = (Mixture,)
     starts: int = 5
     steps: int = 100
     newton: int = 50
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def refuses(self, form: Form, score: Score) -> str:
+        """Why not, or nothing."""
+        if any(isinstance(term, JensenShannon) for _, term in score.terms):
+            return "JensenShannon has no gradient of its own; leave `solver` out, or use Minimax"
+        return super().refuses(form, score)
+
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The best stationary point found."""
-        if not isinstance(form, Mixture):
-            raise TypeError(f"Gradient solves mixtures; got {form!r}.")
-        problem: Problem = Differentiated(table, form, score, 0.0 if score.smooth else soft_width(table))
+        assert isinstance(form, Mixture)
+        exact = Differentiated(table, form, score)
+        problem: Problem = exact if score.smooth else replace(exact, softness=soft_width(table))
         c = form.pseudocount(table)
-        tol = tolerance(tol, score, problem.value(np.full(table.K, 1 / table.K)))
-        starts = simplex_starts(table, problem.value, self.starts, seed)
+        tol = tolerance(tol, score, exact.value(np.full(table.K, 1 / table.K)))
+        starts = simplex_starts(table, exact.value, self.starts if score.smooth else 2, seed)
         if c > 0:
             problem = Barrier(problem, c)
             starts = [0.9 * start + 0.1 / table.K for start in starts]
@@ -88,15 +97,27 @@ class Gradient(Solver):
         minimum = newton_simplex(problem, best.weights, tol, self.newton)
         if c == 0:
             minimum = without_crumbs(problem, minimum, tol)
-        return Solution(
-            {"weights": minimum.weights},
-            minimum.gap if score.convex else None,
-            minimum.gap,
-            # Where a score has kinks its slope jumps, and a hundredth of the loss is all one can ask of it.
-            minimum.gap <= (tol if score.smooth else max(tol, 1e-2 * abs(problem.value(minimum.weights)))),
-            best.iterations + minimum.iterations,
-            "" if score.smooth else "steps of the score were softened over a twentieth of a posterior's width.",
-        )
+        taken = best.iterations + minimum.iterations
+        if not score.smooth:
+            return _kinked(Barrier(exact, c) if c > 0 else exact, minimum, table.K, taken)
+        noise = energy_noise(table, score) if score.convex else 0.0
+        gap = minimum.gap + noise if score.convex else None
+        note = NOISE.format(noise) if noise > 0 else ""
+        return Solution({"weights": minimum.weights}, gap, minimum.gap, minimum.gap <= tol, taken, note)
+
+
+def _kinked(exact: Problem, minimum: Minimum, K: int, taken: int) -> Solution:
+    """The result where the score was softened: never worse by the score itself than one member or uniform weights.
+
+    Where a score has kinks its slope jumps: stationarity of the softened one to a hundredth of the loss is all one
+    can ask for.
+    """
+    points = [minimum.weights, np.full(K, 1 / K), *np.eye(K)]
+    with np.errstate(divide="ignore"):
+        weights = min(points, key=exact.value)
+    converged = weights is not minimum.weights or minimum.gap <= 1e-2 * abs(exact.value(weights))
+    note = "steps of the score were softened over a twentieth of a posterior's width while fitting."
+    return Solution({"weights": weights}, None, minimum.gap, converged, taken, note)
 
 
 def soft_width(table: Table) -> torch.Tensor:
@@ -122,10 +143,11 @@ def _projected_gradient(problem: Problem, w: np.ndarray, tol: float, most: int) 
     while len(recent) <= most:
         if frank_wolfe_gap(w, gradient) <= tol:
             break
-        direction = project_on_simplex(w - length * gradient) - w
+        direction = project_on_simplex(w - length * (gradient - gradient.mean())) - w
         slope, size = gradient @ direction, 1.0
         while size > 1e-10:
-            candidate = w + size * direction
+            candidate = np.maximum(w + size * direction, 0.0)
+            candidate /= candidate.sum()
             reached = problem.value(candidate)
             if reached <= max(recent[-10:]) + 1e-4 * size * slope:
                 break
@@ -156,4 +178,5 @@ def project_on_simplex(v: np.ndarray) -> np.ndarray:
     descending = np.sort(v)[::-1]
     thresholds = (np.cumsum(descending) - 1) / np.arange(1, len(v) + 1)
     tau = thresholds[np.flatnonzero(descending > thresholds)[-1]]
-    return np.maximum(v - tau, 0.0)
+    x = np.maximum(v - tau, 0.0)
+    return x / x.sum()

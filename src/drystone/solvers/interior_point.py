@@ -68,18 +68,18 @@ def quantile_regression(
     """
     N, K = X.shape
     # Units in which residuals and slopes are of order one; β has no unit.
-    unit = max(float(a @ np.abs(theta - np.median(theta))), 1e-300)
+    unit = float(a @ np.abs(theta - np.median(theta))) or float(np.abs(theta).max()) or 1.0
     X, theta, a = X / unit, theta / unit, a * N
     weight = np.arange(K) < K - intercepts
     bounded = weight & (constraint != "free")
     m = np.where(weight, ridge / unit * N, 0.0)
-    back = None
+    back, certain = None, None
     if not (bounded.any() or m.any()):
         # All free: in an orthonormal basis of X's columns, since end points of good members are nearly collinear.
         # Directions that X does not see get no coefficient.
-        X, back = _orthonormal(X)
+        X, back, certain = _orthonormal(X)
         bounded, m = np.zeros(X.shape[1], bool), np.zeros(X.shape[1])
-    problem = Problem(X, theta, tau, a, m, bounded, constraint == "convex")
+    problem = Problem(X, theta, tau, a, m, bounded, constraint == "convex", certain)
     best, steps = _iterate(problem, tol, most)
     beta = problem.allowed(best.beta)
     loss, bound = problem.loss(beta), problem.lower_bound(best)
@@ -88,11 +88,14 @@ def quantile_regression(
     )
 
 
-def _orthonormal(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An orthonormal basis U of X's columns, and the matrix that takes coefficients on U to coefficients on X."""
+def _orthonormal(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """An orthonormal basis of X's columns, what takes coefficients on it to coefficients on X, and a larger basis.
+
+    The larger one also has the directions that are left out as noise, so that the certificate covers them.
+    """
     U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
     seen = sigma > 1e-10 * sigma.max(initial=0.0)
-    return U[:, seen], Vt[seen].T / sigma[seen]
+    return U[:, seen], Vt[seen].T / sigma[seen], U[:, sigma > 1e-15 * sigma.max(initial=0.0)]
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Problem:
-    """The regression: data, the ridge of each column, which are bounded below by 0, and whether those sum to 1."""
+    """The regression: data, ridge, which columns are ≥ 0, whether those sum to 1, a basis of the free ones."""
 
     X: np.ndarray
     theta: np.ndarray
@@ -129,6 +132,7 @@ class Problem:
     m: np.ndarray
     bounded: np.ndarray
     summed: bool
+    certain: np.ndarray | None = None
 
     def start(self) -> Point:
         """Well inside all bounds: slopes mid-way, both parts of every residual positive."""
@@ -169,8 +173,9 @@ class Problem:
         wanted = np.maximum(pull[self.bounded], 0.0)
         if (self.bounded & ridged).any():
             return least - float((wanted**2 / self.m[self.bounded]).sum() / 2)
-        # Xᵀz ≤ 0 holds up to rounding at the end; what is left counts twice over.
-        return least - 2 * float(wanted @ at.beta[self.bounded])
+        # Xᵀz ≤ 0 must hold, and does at the end up to rounding, which counts twice over; before that, no bound.
+        excess = 2 * float(wanted @ at.beta[self.bounded])
+        return least - excess if excess <= 1e-7 * max(abs(least), 1e-6) else -np.inf
 
     def _orthogonal(self, z: np.ndarray) -> np.ndarray:
         """z made orthogonal to the columns that are free and not penalised, and shrunk into its bounds.
@@ -185,9 +190,9 @@ class Problem:
 
     @cached_property
     def _free_basis(self) -> np.ndarray:
-        free = ~self.bounded & (self.m == 0)
-        # If every column is free, X is orthonormal already.
-        return self.X if free.all() else np.linalg.qr(self.X[:, free])[0]
+        if self.certain is not None:
+            return self.certain
+        return np.linalg.qr(self.X[:, ~self.bounded & (self.m == 0)])[0]
 
 
 class Conditions:

@@ -41,7 +41,7 @@ class InteriorPoint(Solver):
     steps: int = 100
     folds: int = 5
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The optimal ends, and the conformal margin if it is wanted."""
         assert isinstance(form, IntervalAggregation)
         assert isinstance(score, IntervalScore)
@@ -118,7 +118,7 @@ class InteriorPoint(Solver):
             for variant in variants:
                 params = self._fit(fitted_on, variant, score, max(tol, 1e-6)).params
                 view = variant.combine({name: torch.tensor(value) for name, value in params.items()}, tested_on)
-                losses[variant] += float(score(view)) * tested_on.N / table.N
+                losses[variant] += float(score(view)) * table.row_weights[test_rows].sum()
         best = min(variants, key=lambda variant: losses[variant])
         with_intercept = "with" if best.intercept else "without"
         note = f"cross-validation took {best.weights} weights {with_intercept} intercept"

@@ -27,51 +27,43 @@ class LeastSquares(Solver):
     solves: ClassVar = ((SampleAggregation, MeanScore),)
     certifies: ClassVar = True
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The optimal offset and matrices."""
         assert isinstance(form, SampleAggregation)
         assert isinstance(score, MeanScore)
         K, N, d = table.K, table.N, table.d
-        scale = unit(score.scale, d).numpy()
-        root = np.sqrt(table.row_weights)[:, None]
-        offset, matrix, gap = np.zeros(d), np.zeros((K, d, d)), 0.0
-        mean, theta = table.mean, table.theta
+        a, root = table.row_weights, np.sqrt(table.row_weights)[:, None]
+        # Centred, the intercept drops out; in units of the parameters' spread, nothing depends on units.
+        centre, means = a @ table.theta, np.einsum("n,knj->kj", a, table.mean)
+        spread = np.sqrt(a @ (table.theta - centre) ** 2)
+        spread[spread == 0] = 1.0
+        theta = (table.theta - centre) / spread * root
+        mean = (table.mean - means[:, None]) / spread * root
+        relative = spread / unit(score.scale, d).numpy()  # the spread in units of the score
+        V, gap = np.zeros((K, d, d)), 0.0
         if form.structure == "scalar":
-            # All parameters at once: an intercept each, and one coefficient a member.
-            X = (
-                np.concatenate([np.repeat(np.eye(d)[None], N, 0), (mean / scale).transpose(1, 2, 0)], 2)
-                * root[..., None]
-            )
-            beta, gap = _least_squares(X.reshape(N * d, -1), (theta / scale * root).ravel())
-            offset, matrix = beta[:d] * scale, beta[d:, None, None] * np.eye(d)
+            X = (mean * relative).transpose(1, 2, 0).reshape(N * d, K)
+            beta, gap = _least_squares(X, (theta * relative).ravel())
+            V = beta[:, None, None] * np.eye(d)
         else:
             for j in range(d):
-                regressors = (
-                    mean[:, :, j].T if form.structure == "diagonal" else mean.transpose(1, 0, 2).reshape(N, -1)
-                )
-                beta, explained = _least_squares(
-                    np.hstack([np.ones((N, 1)), regressors]) * root, theta[:, j] * root[:, 0]
-                )
-                offset[j] = beta[0]
-                if form.structure == "diagonal":
-                    matrix[:, j, j] = beta[1:]
-                else:
-                    matrix[:, j, :] = beta[1:].reshape(K, d)
-                gap += explained / scale[j] ** 2
-        spread = float((((theta - table.row_weights @ theta) / scale * root) ** 2).sum())
-        note = ""
-        free = 1 + {"scalar": K / d, "diagonal": K, "full": K * d}[form.structure]
-        if 5 * free > N:
-            note = f"N = {N} rows for {free:.0f} coefficients a parameter: likely to overfit."
-        return Solution(
-            {"offset": offset, "matrix": matrix}, gap, gap, gap <= tolerance(tol, score, spread), 1, note
-        )
+                full = form.structure == "full"
+                X = mean.transpose(1, 0, 2).reshape(N, -1) if full else mean[:, :, j].T
+                beta, left = _least_squares(X, theta[:, j])
+                V[:, j, :] = beta.reshape(K, d) if full else beta[:, None] * np.eye(d)[j]
+                gap += left * relative[j] ** 2
+        matrix = V * spread[:, None] / spread
+        offset = centre - np.einsum("kij,kj->i", matrix, means)
+        free = {"scalar": K / d, "diagonal": K, "full": K * d}[form.structure]
+        note = f"N = {N} rows for {free:.0f} coefficients a parameter: likely to overfit." if 5 * free > N else ""
+        allowed = tolerance(tol, score, float((theta**2 * relative**2).sum()))
+        return Solution({"offset": offset, "matrix": matrix}, gap, gap, gap <= allowed, 1, note)
 
 
 def _least_squares(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
     """β of least norm, and the squared length of what X still explains of the residual (0 but for rounding)."""
     U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
     seen = sigma > 1e-12 * sigma.max(initial=0.0)
-    U, sigma, Vt = U[:, seen], sigma[seen], Vt[seen]
-    beta = Vt.T @ (U.T @ y / sigma)
-    return beta, float(((U.T @ (y - X @ beta)) ** 2).sum())
+    beta = Vt[seen].T @ (U[:, seen].T @ y / sigma[seen])
+    explainable = U[:, sigma > 0]  # also the directions that were left out as noise
+    return beta, float(((explainable.T @ (y - X @ beta)) ** 2).sum())

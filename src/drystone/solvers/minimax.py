@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from torch.nn.functional import softplus
 from drystone.critic import Critic, Estimate, Features
 from drystone.distances import first_draws
 from drystone.errors import StackingError
-from drystone.forms import Form, Mixture, SampleAggregation
+from drystone.forms import Form, LocalMixture, Mixture, SampleAggregation
 from drystone.scores import EnergyScore, JensenShannon, Score, Sum
 from drystone.solvers.descent import Coordinates, best_member
 from drystone.solvers.gradient import soft_width
@@ -45,6 +46,7 @@ class Minimax(Solver):
         holdout: the share of rows kept aside, on which the divergence is estimated.
     """
 
+    handles: ClassVar = (Mixture, SampleAggregation)
     rounds: int = 300
     critic_steps: int = 4
     learning_rate: float = 0.02
@@ -52,14 +54,16 @@ class Minimax(Solver):
 
     def refuses(self, form: Form, score: Score) -> str:
         """Why not, or nothing."""
-        if not isinstance(form, Mixture | SampleAggregation):
+        if not any(isinstance(term, JensenShannon) for _, term in score.terms):
+            return "it plays against the critic of JensenShannon, which the score does not have"
+        if isinstance(form, LocalMixture):
             return (
                 "a network that plays against a critic cannot be told to have beaten global weights; "
                 "use Mixture, or a score without an adversary"
             )
-        return ""
+        return super().refuses(form, score)
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The best of start, average and end, by the held-out score."""
         game = Game(table, form, score, self.holdout, seed)
         path = game.play(self.rounds, self.critic_steps, self.learning_rate)

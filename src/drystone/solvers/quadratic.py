@@ -21,7 +21,7 @@ from drystone.solvers.simplex_qp import simplex_qp
 from drystone.solvers.solver import Solution, Solver, tolerance
 from drystone.table import Table
 
-__all__ = ["QuadraticProgram", "minimise_quadratic"]
+__all__ = ["NOISE", "QuadraticProgram", "energy_noise", "minimise_quadratic"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +31,7 @@ class QuadraticProgram(Solver):
     solves: ClassVar = ((Mixture, MeanScore), (Mixture, EnergyScore))
     certifies: ClassVar = True
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The optimal weights."""
         assert isinstance(form, Mixture)
         estimated = _mean(table, score) if isinstance(score, MeanScore) else _energy(table, score)
@@ -41,12 +41,21 @@ class QuadraticProgram(Solver):
         if noise == 0:
             return solution
         # The convexified problem lies above the estimated one by at most noise/2 on the simplex.
-        gap = (solution.gap or 0.0) + noise / 2
-        note = (
-            f"the matrix of distances between members is not conditionally negative definite, by {noise:.1g}: "
-            "sampling noise of the draws. Give more draws, or drop members that are nearly the same."
-        )
-        return replace(solution, gap=gap, converged=gap <= tol, note=note)
+        assert solution.gap is not None
+        return replace(solution, gap=solution.gap + noise / 2, note=NOISE.format(noise / 2))
+
+
+# Members that say nearly the same differ by the noise of their draws alone.
+NOISE = (
+    "the gap includes {:.1g} for the noise of the draws, by which the distances between members fail to be those "
+    "of distributions; more draws lower it."
+)
+
+
+def energy_noise(table: Table, score: Score) -> float:
+    """How far the noise of the draws can make the energy terms of a score fall short of being convex, at most."""
+    terms = [(c, term) for c, term in score.terms if isinstance(term, EnergyScore)]
+    return sum(c * _convexified(_energy(table, term))[1] / 2 for c, term in terms)
 
 
 def minimise_quadratic(quadratic: Quadratic, c: float, tol: float, start: np.ndarray | None = None) -> Solution:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -49,24 +49,48 @@ class Solver(Described, ABC):
     """How the parameters of a form are found.
 
     Attributes:
-        solves: the (form, score) pairs it is made for; empty if it takes any.
+        solves: the (form, score) pairs it is made for; empty if it takes any score.
+        handles: the forms it is made for, if it takes any score.
         certifies: whether its results on those carry a proof of how far from the optimum they can be.
     """
 
     solves: ClassVar[tuple[tuple[type[Form], type[Score]], ...]] = ()
+    handles: ClassVar[tuple[type[Form], ...]] = ()
     certifies: ClassVar[bool] = False
 
     def refuses(self, form: Form, score: Score) -> str:
         """Why it cannot solve this pair, or nothing; asked before anything is solved."""
+        if not self.solves:
+            return "" if isinstance(form, self.handles) else f"it is made for {_names(self.handles)}"
         terms = [type(term) for _, term in score.terms]
-        if not self.solves or (len(terms) == 1 and (type(form), terms[0]) in self.solves):
+        if len(terms) == 1 and (type(form), terms[0]) in self.solves:
             return ""
-        pairs = ", ".join(f"{form.__name__} × {score.__name__}" for form, score in self.solves)
-        return f"it solves {pairs}"
+        return "it solves " + ", ".join(f"{form.__name__} × {score.__name__}" for form, score in self.solves)
+
+    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+        """Minimise the score of the form on the table.
+
+        A single score with a coefficient is solved without it: only penalties of the form then weigh less, and
+        the gap more. The tolerance is that of the score itself.
+        """
+        if len(score.terms) != 1:
+            return self._solve(table, form, score, tol, seed)
+        c, term = score.terms[0]
+        solution = self._solve(table, form.penalised(1 / c), term, tol, seed)
+        return replace(
+            solution,
+            gap=None if solution.gap is None else c * solution.gap,
+            stationarity=None if solution.stationarity is None else c * solution.stationarity,
+            form=None if solution.form is None else solution.form.penalised(c),
+        )
 
     @abstractmethod
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """Minimise the score of the form on the table."""
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+        """The same for a single score without a coefficient, or a sum."""
+
+
+def _names(classes: tuple[type, ...]) -> str:
+    return " and ".join(cls.__name__ for cls in classes)
 
 
 def tolerance(tol: float, score: Score, value: float) -> float:

@@ -75,7 +75,7 @@ class SQP(Solver):
     certifies: ClassVar = True
     steps: int = 200
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The optimal weights and their certificate."""
         assert isinstance(form, Mixture)
         loss = log_loss(table)
@@ -104,7 +104,7 @@ class Multiplicative(Solver):
     certifies: ClassVar = True
     steps: int = 1000
 
-    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The weights after the last step and their certificate."""
         assert isinstance(form, Mixture)
         loss, c = log_loss(table), form.pseudocount(table)
