@@ -9,9 +9,10 @@ from drystone.solvers.gradient import Gradient
 from drystone.solvers.interval import InteriorPoint
 from drystone.solvers.least_squares import LeastSquares
 from drystone.solvers.minimax import Minimax
+from drystone.solvers.multiplicative import Multiplicative
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.solver import Solution, Solver
-from drystone.solvers.sqp import SQP, Multiplicative
+from drystone.solvers.sqp import SQP
 
 __all__ = [
     "EXACT",

@@ -19,7 +19,7 @@ from drystone.solvers.newton import Barrier, newton_simplex, without_crumbs
 from drystone.solvers.solver import Solution, Solver
 from drystone.table import Table
 
-__all__ = ["SQP", "Multiplicative"]
+__all__ = ["SQP", "LogLoss", "log_loss"]
 
 # Multiplicative steps before the first Newton step: enough to leave the flat region around uniform weights.
 WARM_UP = 8
@@ -90,34 +90,6 @@ class SQP(Solver):
             minimum = newton_simplex(loss, _starters(w, loss.L), tol, self.steps)
             minimum = without_crumbs(loss, minimum, tol)
         return Solution.certified(minimum, tol)
-
-
-@dataclass(frozen=True, repr=False)
-class Multiplicative(Solver):
-    """The paper's multiplicative gradient w ← w ∘ g (EM). Slow to converge; it says how far it got.
-
-    Args:
-        steps: at most so many.
-    """
-
-    solves: ClassVar = ((Mixture, LogScore),)
-    certifies: ClassVar = True
-    steps: int = 1000
-
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The weights after the last step and their certificate."""
-        assert isinstance(form, Mixture)
-        loss, c = log_loss(table), form.pseudocount(table)
-        w, taken, gap = np.full(table.K, 1 / table.K), 0, np.inf
-        for taken in range(self.steps + 1):
-            pull = -loss.gradient(w) + c / w if c > 0 else -loss.gradient(w)
-            # Σ_k w_k pull_k = 1 + cK at any w; at the optimum every pull is at most that.
-            gap = float(pull.max() - (1 + c * table.K))
-            if gap <= tol or taken == self.steps:
-                break
-            w = w * pull
-            w /= w.sum()
-        return Solution({"weights": w}, max(gap, 0.0), max(gap, 0.0), gap <= tol, taken)
 
 
 def log_loss(table: Table) -> LogLoss:
