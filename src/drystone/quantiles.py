@@ -10,10 +10,12 @@ from torch import Tensor
 
 from drystone.table import Table
 
-__all__ = ["Pooled", "pool_points"]
+__all__ = ["SOFT_POINTS", "Pooled", "pool_points"]
 
 # Points a member is represented by, denser towards the tails: the outermost stand for a probability of 0.0004.
 POINTS = 40
+# While fitting, half as many: everything costs K N d times as much, many times over.
+SOFT_POINTS = 20
 # With fewer tabulated levels than this a mixture's quantile cannot be told.
 FEWEST_LEVELS = 9
 
@@ -66,16 +68,16 @@ class Pooled:
         return mass.cumsum(-1), mass
 
 
-def pool_points(table: Table) -> Pooled:
+def pool_points(table: Table, points: int = POINTS) -> Pooled:
     """Points of all members of a table: from draws if it has them, else from its tabulated quantiles."""
     if "draws" in table.gives:
         S = int(table.draws.shape[2])
-        edges = (1 - np.cos(np.pi * np.arange(POINTS + 1) / POINTS)) / 2
+        edges = (1 - np.cos(np.pi * np.arange(points + 1) / points)) / 2
         levels, mass = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
-        if S <= POINTS:
+        if points >= S:
             mass = np.full(S, 1 / S)
         members = (np.sort(np.asarray(table.draws[k]), 1) for k in range(table.K))
-        values = np.stack([m if S <= POINTS else _at_levels(m, levels) for m in members])  # (K, N, M, d)
+        values = np.stack([m if points >= S else _at_levels(m, levels) for m in members])  # (K, N, M, d)
     else:
         levels = np.array(table.levels)
         if len(levels) < FEWEST_LEVELS:

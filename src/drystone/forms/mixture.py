@@ -13,7 +13,7 @@ from torch import Tensor
 from drystone import distances
 from drystone.allocation import allocate, pool
 from drystone.forms.form import Form, Params, View
-from drystone.quantiles import pool_points
+from drystone.quantiles import SOFT_POINTS, pool_points
 from drystone.table import Statistic, Table
 
 __all__ = ["Mixture"]
@@ -119,9 +119,12 @@ class MixtureView(View):
 
     def interval(self, alpha: float) -> Tensor:
         """Weighted quantiles of the members' pooled points (draws, or tabulated quantiles)."""
-        pooled = self.table.remember("pooled points", lambda: pool_points(self.table))
-        quantile = pooled.soft_quantile if self.softness.any() else pooled.quantile
-        return torch.stack([quantile(self.weights, level) for level in (alpha / 2, 1 - alpha / 2)], -1)
+        levels = (alpha / 2, 1 - alpha / 2)
+        if self.softness.any():
+            soft = self.table.remember("few points", lambda: pool_points(self.table, SOFT_POINTS))
+            return torch.stack([soft.soft_quantile(self.weights, level) for level in levels], -1)
+        pooled = self.table.remember("points", lambda: pool_points(self.table))
+        return torch.stack([pooled.quantile(self.weights, level) for level in levels], -1)
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_k w_k A_k and Σ_jk w_j w_k B_jk."""

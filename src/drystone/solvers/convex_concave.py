@@ -112,7 +112,7 @@ class ConvexConcave(Solver):
         assert isinstance(score, RankCvM)
         ranks = table.rank if score.statistic is None else table.rank_of(score.statistic)
         distance, c = RankDistance(ranks, table.row_weights), form.pseudocount(table)
-        starts = simplex_starts(table, distance.value, self.starts, seed)
+        starts = simplex_starts(table, score, self.starts, seed)
         if c > 0:  # off the boundary, where the prior's density is 0
             starts = [0.9 * start + 0.1 / table.K for start in starts]
         near = [_approach(distance, start, c) for start in starts]
