@@ -1,0 +1,122 @@
+r"""Matrix products inside compiled code: SciPy's single-precision BLAS, called on views of larger matrices.
+
+Numba's ``np.dot`` wants contiguous matrices. The allowed entries of a masked matrix are blocks *within* it, so
+the products here take views whose rows lie any distance apart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from llvmlite import binding, ir
+from numba.core import cgutils, types
+from numba.extending import get_cython_function_address, intrinsic
+from threadpoolctl import ThreadpoolController
+
+from drystone.flows.compiled import inlined
+
+__all__ = ["product", "product_outer", "product_transposed", "single_threaded"]
+
+# A named symbol rather than an address in the code, so that compiled code can be cached on disk.
+_SYMBOL = "drystone_sgemm"
+binding.add_symbol(_SYMBOL, get_cython_function_address("scipy.linalg.cython_blas", "sgemm"))
+
+
+@intrinsic
+def _sgemm(typingctx, ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc):  # noqa: ANN001, ANN202
+    """Call Fortran's ``sgemm``: C ← op(A) op(B) + beta C, all by reference; a, b and c are addresses."""
+    integer, address = types.int32, types.uintp
+    signature = types.void(
+        types.uint8, types.uint8, integer, integer, integer, address, integer, address, integer,
+        types.float32, address, integer,
+    )  # fmt: skip
+
+    def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
+        ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc = arguments
+        void = ir.IntType(8).as_pointer()
+
+        def reference(value):  # noqa: ANN001, ANN202
+            return builder.bitcast(cgutils.alloca_once_value(builder, value), void)
+
+        def pointer(value):  # noqa: ANN001, ANN202
+            return builder.inttoptr(value, void)
+
+        one = ir.Constant(ir.FloatType(), 1.0)
+        call = [reference(x) for x in (ta, tb, m, n, k, one)]
+        call += [pointer(a), reference(lda), pointer(b), reference(ldb), reference(beta)]
+        call += [pointer(c), reference(ldc)]
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [void] * len(call)), _SYMBOL
+        )
+        builder.call(function, call)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+# Fortran's matrices are column-major, so it sees every one of ours transposed, and C = A B as Cᵀ = Bᵀ Aᵀ.
+_N, _T = ord("N"), ord("T")
+
+
+@inlined
+def _rows_apart(a):  # noqa: ANN001, ANN202
+    return a.strides[0] // a.itemsize
+
+
+@inlined
+def product(a, b, out, beta):  # noqa: ANN001, ANN201
+    r"""Set :math:`C \leftarrow A B + \beta C`, with A (m, k), B (k, n) and C (m, n)."""
+    _sgemm(
+        _N, _N, b.shape[1], a.shape[0], a.shape[1],
+        b.ctypes.data, _rows_apart(b), a.ctypes.data, _rows_apart(a),
+        beta, out.ctypes.data, _rows_apart(out),
+    )  # fmt: skip
+
+
+@inlined
+def product_transposed(a, b, out, beta):  # noqa: ANN001, ANN201
+    r"""Set :math:`C \leftarrow A^\top B + \beta C`, with A (k, m), B (k, n) and C (m, n)."""
+    _sgemm(
+        _N, _T, b.shape[1], a.shape[1], a.shape[0],
+        b.ctypes.data, _rows_apart(b), a.ctypes.data, _rows_apart(a),
+        beta, out.ctypes.data, _rows_apart(out),
+    )  # fmt: skip
+
+
+@inlined
+def product_outer(a, b, out):  # noqa: ANN001, ANN201
+    r"""Set :math:`C \leftarrow A B^\top`, with A (m, k), B (n, k) and C (m, n)."""
+    _sgemm(
+        _T, _N, b.shape[0], a.shape[0], a.shape[1],
+        b.ctypes.data, _rows_apart(b), a.ctypes.data, _rows_apart(a),
+        0.0, out.ctypes.data, _rows_apart(out),
+    )  # fmt: skip
+
+
+_lock = threading.Lock()
+_inside = 0
+_limit = None
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Hold BLAS to one thread while any caller is inside: work is spread over members, not within a product.
+
+    The limit belongs to the process, so the callers are counted: the first one in sets it and the last one out
+    lifts it, in whichever order threads come and go.
+    """
+    global _inside, _limit
+    with _lock:
+        if _inside == 0:
+            _limit = ThreadpoolController().limit(limits=1, user_api="blas")
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0 and _limit is not None:
+                _limit.restore_original_limits()
+                _limit = None

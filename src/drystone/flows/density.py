@@ -1,0 +1,46 @@
+r"""The log density of a flow: :math:`\log q(x \mid y) = \log N(z; 0, I) + \sum_t \log |\det \partial f_t|`."""
+
+import math
+
+import numpy as np
+
+from drystone.flows import affine, network, spline
+from drystone.flows.compiled import f32, kernel
+
+__all__ = ["LOG_2PI", "log_prob"]
+
+LOG_2PI = math.log(2 * math.pi)
+
+# Columns that are pushed through together: enough for the matrix products, few enough to stay in cache.
+CHUNK = 128
+
+
+@kernel
+def log_prob(plan, parameters, x, y, out):  # noqa: ANN001, ANN201
+    """Fill out (N,) for rows x (N, d) and y (N, c), all float32."""
+    d, c, H = plan.features, plan.context, plan.units
+    state, no_dropout = np.zeros(2, np.uint64), f32(0.0)
+    for start in range(0, x.shape[0], CHUNK):
+        B = min(CHUNK, x.shape[0] - start)
+        u = np.ones((1 + c + d, B), np.float32)
+        h = np.ones((plan.layers + 1, 1 + H, B), np.float32)
+        o = np.empty((d * plan.outputs, B), np.float32)
+        knots = np.empty_like(o)
+        bins = np.empty((d, spline.RECORD, B), np.float32)
+        z = np.ascontiguousarray(x[start : start + B].T)
+        u[1 : 1 + c] = y[start : start + B].T
+        log_det = np.zeros(B, np.float32)
+        for t in range(plan.transforms):
+            for i in range(d):
+                u[1 + c + i] = z[plan.sources[t, i]]
+            first, squares, last = network.split(plan, parameters, t)
+            network.forward(plan, first, squares, last, u, h, o, no_dropout, state)
+            if plan.spline:
+                spline.forward(plan, o, u[1 + c :], z, log_det, knots, bins)
+            else:
+                affine.forward(o, u[1 + c :], z, log_det)
+        for n in range(B):
+            square = f32(0.0)
+            for i in range(d):
+                square += z[i, n] * z[i, n]
+            out[start + n] = log_det[n] - f32(0.5) * square - f32(0.5 * d * LOG_2PI)

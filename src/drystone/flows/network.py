@@ -1,0 +1,131 @@
+r"""The conditioner of one transform: a masked network with its forward and backward pass.
+
+.. math:: h_0 = a(W_{in} u), \qquad h_l = a(W_l h_{l-1}), \qquad o = W_{out} h_L
+
+Every array has the batch along its last axis, so that each elementwise loop runs over neighbours in memory,
+and a leading row of ones, so that the biases are columns.
+"""
+
+import numpy as np
+
+from drystone.flows.blas import product, product_outer, product_transposed
+from drystone.flows.compiled import f32, inlined, kernel, tanh
+
+__all__ = ["backward", "forward", "split"]
+
+
+@inlined
+def split(plan, vector, t):  # noqa: ANN001, ANN201
+    """Views of transform t's part of a parameter vector: the first, square and output matrices."""
+    H, inputs, O = plan.units, 1 + plan.context + plan.features, plan.outputs * plan.features
+    square = plan.layers * H * (1 + H)
+    a = t * (H * inputs + square + O * (1 + H))
+    b, c = a + H * inputs, a + H * inputs + square
+    first = vector[a:b].reshape((H, inputs))
+    squares = vector[b:c].reshape((plan.layers, H, 1 + H))
+    last = vector[c : c + O * (1 + H)].reshape((O, 1 + H))
+    return first, squares, last
+
+
+@kernel
+def forward(plan, first, squares, last, u, h, o, rate, state):  # noqa: ANN001, ANN201
+    """Fill the hidden layers h (L + 1, 1 + H, B) and the outputs o (O, B) from u (1 + c + d, B).
+
+    Units of the square layers are dropped with the given rate (0 outside training), as sbi does.
+    """
+    _multiply(first, plan.first_blocks, u, h[0, 1:])
+    activate(h[0, 1:].reshape(-1), plan.relu)
+    for l in range(plan.layers):
+        _multiply(squares[l], plan.square_blocks, h[l], h[l + 1, 1:])
+        activate(h[l + 1, 1:].reshape(-1), plan.relu)
+        if rate > 0:
+            drop(h[l + 1, 1:].reshape(-1), rate, state)
+    _multiply(last, plan.last_blocks, h[plan.layers], o)
+
+
+@kernel
+def backward(plan, first, squares, last, u, h, rate, go, g, spare, gu, Gfirst, Gsquares, Glast):  # noqa: ANN001, ANN201
+    r"""Fill the matrices' gradients and ``gu`` from the outputs' gradient ``go``; g and spare are (1 + H, B).
+
+    For :math:`v = W h`, :math:`\bar W = \bar v h^\top` and :math:`\bar h = W^\top \bar v`.
+    """
+    _multiply_back(last, plan.last_blocks, h[plan.layers], go, g, Glast)
+    for l in range(plan.layers - 1, -1, -1):
+        activate_back(g[1:].reshape(-1), h[l + 1, 1:].reshape(-1), plan.relu, rate)
+        _multiply_back(squares[l], plan.square_blocks, h[l], g[1:], spare, Gsquares[l])
+        g, spare = spare, g
+    activate_back(g[1:].reshape(-1), h[0, 1:].reshape(-1), plan.relu, f32(0.0))
+    _multiply_back(first, plan.first_blocks, u, g[1:], gu, Gfirst)
+
+
+@kernel
+def _multiply(W, blocks, h, out):  # noqa: ANN001, ANN202
+    """Set out = W h, block by block, skipping what every row of a block is masked from."""
+    for k in range(blocks.shape[0]):
+        a, b, reach = blocks[k, 0], blocks[k, 1], blocks[k, 2]
+        product(W[a:b, :reach], h[:reach], out[a:b], f32(0.0))
+
+
+@kernel
+def _multiply_back(W, blocks, h, g, gh, G):  # noqa: ANN001, ANN202
+    """Set G = g hᵀ (masked entries are left with rubbish: nobody reads them) and gh = Wᵀ g."""
+    # The last block reaches furthest: it sets gh, the others add to it.
+    furthest = blocks[blocks.shape[0] - 1, 2]
+    gh[furthest:] = f32(0.0)
+    beta = f32(0.0)
+    for k in range(blocks.shape[0] - 1, -1, -1):
+        a, b, reach = blocks[k, 0], blocks[k, 1], blocks[k, 2]
+        product_outer(g[a:b], h[:reach], G[a:b, :reach])
+        product_transposed(W[a:b, :reach], g[a:b], gh[:reach], beta)
+        beta = f32(1.0)
+
+
+@kernel
+def activate(v, relu):  # noqa: ANN001, ANN201
+    """Apply the activation in place."""
+    if relu:
+        for i in range(v.size):
+            v[i] = f32(0.0) if v[i] < f32(0.0) else v[i]
+    else:
+        for i in range(v.size):
+            v[i] = tanh(v[i])
+
+
+@kernel
+def drop(v, rate, state):  # noqa: ANN001, ANN201
+    r"""Set each entry to zero with probability ``rate`` and divide the others by 1 − rate.
+
+    One xoroshiro128+ draw of 64 bits serves eight units, so the rate counts in steps of 1/256.
+    """
+    threshold = round(rate * 256)
+    scale = f32(256.0 / (256.0 - threshold))
+    a, b = state[0], state[1]
+    for i in range(0, v.size, 8):
+        draw = a + b
+        b ^= a
+        a = ((a << np.uint64(24)) | (a >> np.uint64(40))) ^ b ^ (b << np.uint64(16))
+        b = (b << np.uint64(37)) | (b >> np.uint64(27))
+        for j in range(i, min(i + 8, v.size)):
+            v[j] = v[j] * scale if (draw & np.uint64(255)) >= threshold else f32(0.0)
+            draw >>= np.uint64(8)
+    state[0], state[1] = a, b
+
+
+@kernel
+def activate_back(g, v, relu, rate):  # noqa: ANN001, ANN201
+    r"""Turn the gradient of :func:`activate` and :func:`drop`'s result v into that of their argument, in place.
+
+    No record of the dropped units is needed: they are those that are exactly zero.
+    """
+    threshold = round(rate * 256)
+    scale = f32(256.0 / (256.0 - threshold))
+    if relu:
+        for i in range(g.size):
+            g[i] = g[i] * scale if v[i] > f32(0.0) else f32(0.0)
+    elif threshold == 0:
+        for i in range(g.size):
+            g[i] *= f32(1.0) - v[i] * v[i]
+    else:
+        for i in range(g.size):
+            a = v[i] / scale
+            g[i] = g[i] * scale * (f32(1.0) - a * a) if v[i] != f32(0.0) else f32(0.0)

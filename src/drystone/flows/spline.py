@@ -1,0 +1,231 @@
+r"""Rational-quadratic splines with K bins on :math:`[-R, R]`, the identity outside (Durkan et al., 2019).
+
+In the bin with corners :math:`(x_0, y_0)`, width w, height h and slopes :math:`d_0, d_1` at its ends,
+with :math:`s = h / w`, :math:`\xi = (x - x_0) / w` and :math:`t = \xi (1 - \xi)`,
+
+.. math::
+    z &= y_0 + h A / D, \qquad A = s \xi^2 + d_0 t, \qquad D = s + (d_0 + d_1 - 2 s) t \\
+    z' &= s^2 Q / D^2, \qquad Q = d_1 \xi^2 + 2 s t + d_0 (1 - \xi)^2
+
+The network gives K widths, K heights and K − 1 inner slopes, unconstrained: softmax of the soft-clipped widths
+and heights are shares of 2R, exp of the soft-clipped slopes are slopes, and the outermost slopes are 1. Zero
+outputs are the identity. The parametrisation is zuko's.
+"""
+
+import math
+
+from drystone.flows.compiled import exp, f32, kernel, log, soft_clip, soft_clip_slope
+
+__all__ = ["RECORD", "backward", "forward", "inverse"]
+
+# Slopes stay within a factor of 1000 of 1; shares within 1000 of each other, hence the half.
+SLOPE_LIMIT = f32(math.log(1e3))
+SHARE_LIMIT = f32(math.log(1e3) / 2)
+
+# What is kept of each point's bin for the backward pass: index (−1 outside), x0, y0, w, h, d0, d1.
+RECORD = 7
+
+
+@kernel
+def forward(plan, o, x, z, log_det, knots, bins):  # noqa: ANN001, ANN201
+    """Set z (d, B) from x (d, B) and the outputs o (d (3K − 1), B); add log z' of all features to log_det (B,).
+
+    ``knots``, shaped as o, receives shares and slopes; ``bins`` (d, RECORD, B) each point's bin.
+    """
+    m = plan.outputs
+    for i in range(plan.features):
+        constrain(o[i * m : (i + 1) * m], knots[i * m : (i + 1) * m], plan.bins)
+        locate(knots[i * m : (i + 1) * m], plan.bins, plan.bound, x[i], False, bins[i])
+        _evaluate(bins[i], x[i], z[i], log_det)
+
+
+@kernel
+def inverse(plan, o, z, x, knots, bin):  # noqa: ANN001, ANN201
+    """Set x (B,) from z (B,) for one feature: o and knots (3K − 1, B), bin (RECORD, B)."""
+    constrain(o, knots, plan.bins)
+    locate(knots, plan.bins, plan.bound, z, True, bin)
+    _solve(bin, z, x)
+
+
+@kernel
+def constrain(o, knots, K):  # noqa: ANN001, ANN201
+    """Turn one feature's outputs (3K − 1, B) into K shares of the width, K of the height, K − 1 slopes."""
+    _shares(o[:K], knots[:K])
+    _shares(o[K : 2 * K], knots[K : 2 * K])
+    slopes, unconstrained = knots[2 * K :].reshape(-1), o[2 * K :].reshape(-1)
+    for j in range(slopes.size):
+        slopes[j] = exp(soft_clip(unconstrained[j], SLOPE_LIMIT))
+
+
+@kernel
+def _shares(o, share):  # noqa: ANN001, ANN202
+    """Softmax over rows. No maximum is taken out: soft-clipped logits cannot overflow."""
+    flat, unconstrained = share.reshape(-1), o.reshape(-1)
+    for j in range(flat.size):
+        flat[j] = exp(soft_clip(unconstrained[j], SHARE_LIMIT))
+    total = share[0].copy()
+    for k in range(1, share.shape[0]):
+        _add(total, share[k])
+    for n in range(total.size):
+        total[n] = f32(1.0) / total[n]
+    for k in range(share.shape[0]):
+        _scale(share[k], total)
+
+
+@kernel
+def _add(a, b):  # noqa: ANN001, ANN202
+    for n in range(a.size):
+        a[n] += b[n]
+
+
+@kernel
+def _scale(a, b):  # noqa: ANN001, ANN202
+    for n in range(a.size):
+        a[n] *= b[n]
+
+
+@kernel
+def locate(knots, K, R, v, by_height, bin):  # noqa: ANN001, ANN201
+    """Find the bin of each v (B,) among the widths, or among the heights for the inverse, and record it."""
+    side = f32(2.0) * R
+    search = K if by_height else 0
+    for n in range(v.size):
+        left = -R
+        k = 0
+        # NaN compares false everywhere: it lands in bin 0 and stays NaN.
+        while k < K - 1 and v[n] >= left + side * knots[search + k, n]:
+            left += side * knots[search + k, n]
+            k += 1
+        other = -R
+        for j in range(k):
+            other += side * knots[K - search + j, n]
+        bin[0, n] = f32(-1.0) if abs(v[n]) >= R else f32(k)
+        bin[1, n] = other if by_height else left
+        bin[2, n] = left if by_height else other
+        bin[3, n] = side * knots[k, n]
+        bin[4, n] = side * knots[K + k, n]
+        bin[5, n] = knots[2 * K + k - 1, n] if k > 0 else f32(1.0)
+        bin[6, n] = knots[2 * K + k, n] if k < K - 1 else f32(1.0)
+
+
+@kernel
+def _evaluate(bin, x, z, log_det):  # noqa: ANN001, ANN202
+    k, x0, y0, w, h, d0, d1 = bin[0], bin[1], bin[2], bin[3], bin[4], bin[5], bin[6]
+    for n in range(x.size):
+        s = h[n] / w[n]
+        xi = (x[n] - x0[n]) / w[n]
+        t = xi * (f32(1.0) - xi)
+        A = s * xi * xi + d0[n] * t
+        D = s + (d0[n] + d1[n] - f32(2.0) * s) * t
+        Q = d1[n] * xi * xi + f32(2.0) * s * t + d0[n] * (f32(1.0) - xi) * (f32(1.0) - xi)
+        outside = k[n] < f32(0.0)
+        z[n] = x[n] if outside else y0[n] + h[n] * A / D
+        log_det[n] += f32(0.0) if outside else log(s * s * Q / (D * D))
+
+
+@kernel
+def _solve(bin, z, x):  # noqa: ANN001, ANN202
+    r"""Solve :math:`a \xi^2 + b \xi + c = 0` by the root that is stable when a is small."""
+    k, x0, y0, w, h, d0, d1 = bin[0], bin[1], bin[2], bin[3], bin[4], bin[5], bin[6]
+    for n in range(x.size):
+        s = h[n] / w[n]
+        v = min(max(z[n] - y0[n], f32(0.0)), h[n])
+        u = v * (d0[n] + d1[n] - f32(2.0) * s)
+        a = h[n] * (s - d0[n]) + u
+        b = h[n] * d0[n] - u
+        c = -s * v
+        # Positive up to rounding.
+        discriminant = max(b * b - f32(4.0) * a * c, f32(0.0))
+        xi = f32(2.0) * c / (-b - math.sqrt(discriminant))
+        x[n] = z[n] if k[n] < f32(0.0) else x0[n] + xi * w[n]
+
+
+@kernel
+def backward(plan, o, knots, bins, x, weight, g, go, slots):  # noqa: ANN001, ANN201
+    """Turn g (d, B) from the gradient in z to that in x, and set go, shaped as o: that in the outputs.
+
+    ``slots`` (8, B) is room for the gradients in (x0, y0, w, h, d0, d1) and the two sums of the softmax.
+    """
+    m = plan.outputs
+    for i in range(plan.features):
+        a, b = i * m, (i + 1) * m
+        _differentiate(bins[i], x[i], weight, g[i], slots)
+        _shares_back(o[a:b], knots[a:b], plan, bins[i, 0], slots, go[a:b])
+        _slopes_back(o[a:b], knots[a:b], plan.bins, bins[i, 0], slots, go[a:b])
+
+
+@kernel
+def _differentiate(bin, x, weight, g, slots):  # noqa: ANN001, ANN202
+    r"""The chain rule through A, D, Q; the loss holds :math:`-w_n \log z' = -w_n (2\log s + \log Q - 2\log D)`."""
+    for n in range(x.size):
+        inside = f32(0.0) if bin[0, n] < f32(0.0) else f32(1.0)
+        w, h, d0, d1 = bin[3, n], bin[4, n], bin[5, n], bin[6, n]
+        gz, gl = g[n] * inside, -weight * inside
+        s = h / w
+        xi = (x[n] - bin[1, n]) / w * inside
+        one_xi = f32(1.0) - xi
+        t = xi * one_xi
+        u = d0 + d1 - f32(2.0) * s
+        A = s * xi * xi + d0 * t
+        D = s + u * t
+        Q = d1 * xi * xi + f32(2.0) * s * t + d0 * one_xi * one_xi
+        gA = gz * h / D
+        gD = -(gA * A + f32(2.0) * gl) / D
+        gQ = gl / Q
+        gs = gA * xi * xi + gD * (f32(1.0) - f32(2.0) * t) + f32(2.0) * (gQ * t + gl / s)
+        gt = gA * d0 + gD * u + gQ * f32(2.0) * s
+        gxi = f32(2.0) * (gA * s * xi + gQ * (d1 * xi - d0 * one_xi)) + gt * (one_xi - xi)
+        gx = gxi / w
+        slots[0, n] = -gx  # x0
+        slots[1, n] = gz  # y0
+        slots[2, n] = -(gs * s + gxi * xi) / w  # w
+        slots[3, n] = gz * A / D + gs / w  # h
+        slots[4, n] = (gA + gD) * t + gQ * one_xi * one_xi  # d0
+        slots[5, n] = gD * t + gQ * xi * xi  # d1
+        g[n] = gx + g[n] * (f32(1.0) - inside)
+
+
+@kernel
+def _shares_back(o, knots, plan, index, slots, go):  # noqa: ANN001, ANN202
+    r"""Widths and heights: :math:`\bar p_k` is the corner's gradient left of the bin, the side's in it, else 0.
+
+    Through the softmax :math:`\bar a_k = p_k (\bar p_k - \sum_j p_j \bar p_j)`, and through the soft clip.
+    """
+    K, side = plan.bins, f32(2.0) * plan.bound
+    for first in range(2):  # widths, then heights
+        corner, length, total = slots[first], slots[2 + first], slots[6 + first]
+        total[:] = f32(0.0)
+        for k in range(K):
+            _pick(go[first * K + k], knots[first * K + k], index, f32(k), corner, length, total)
+        for k in range(K):
+            _softmax_back(go[first * K + k], knots[first * K + k], o[first * K + k], side, total)
+
+
+@kernel
+def _pick(gp, p, index, k, corner, length, total):  # noqa: ANN001, ANN202
+    for n in range(gp.size):
+        picked = corner[n] if index[n] > k else f32(0.0)
+        picked = length[n] if index[n] == k else picked
+        gp[n] = picked
+        total[n] += picked * p[n]
+
+
+@kernel
+def _softmax_back(gp, p, o, side, total):  # noqa: ANN001, ANN202
+    for n in range(gp.size):
+        gp[n] = side * p[n] * (gp[n] - total[n]) * soft_clip_slope(o[n], SHARE_LIMIT)
+
+
+@kernel
+def _slopes_back(o, knots, K, index, slots, go):  # noqa: ANN001, ANN202
+    """Inner slope k is the right end of bin k and the left end of bin k + 1."""
+    for k in range(K - 1):
+        _slope_back(o[2 * K + k], knots[2 * K + k], f32(k), index, slots[4], slots[5], go[2 * K + k])
+
+
+@kernel
+def _slope_back(o, slope, k, index, gd0, gd1, go):  # noqa: ANN001, ANN202
+    for n in range(o.size):
+        picked = gd1[n] if index[n] == k else f32(0.0)
+        picked = gd0[n] if index[n] == k + f32(1.0) else picked
+        go[n] = picked * slope[n] * soft_clip_slope(o[n], SLOPE_LIMIT)
