@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["Architecture", "Flow", "from_zuko", "to_zuko"]
 
 
-def to_zuko(flow: Flow) -> zuko.flows.MAF:
-    """Return a ``zuko.flows.MAF`` or ``NSF``, a torch module, that is the same function as the flow."""
+def to_zuko(flow: Flow) -> zuko.flows.Flow:
+    """Return a ``zuko`` flow, a torch module, that is the same function as the flow."""
     return flow.to_zuko()
 
 
-def from_zuko(module: zuko.flows.MAF) -> Flow:
+def from_zuko(module: zuko.flows.Flow) -> Flow:
     """Return the flow that is the same function as a conditional ``zuko.flows.MAF`` or ``NSF``."""
     from drystone.flows.zuko import from_zuko
 

@@ -71,17 +71,20 @@ class Architecture:
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise ValueError(f"`{name}` must be at least {low}; got {getattr(self, name)}.")
-        orders = self.orders
-        if orders is None:
-            ascending = tuple(range(self.features))
-            orders = tuple((ascending, ascending[::-1])[t % 2] for t in range(self.transforms))
-        orders = tuple(tuple(int(i) for i in order) for order in orders)
-        if len(orders) != self.transforms or any(sorted(o) != list(range(self.features)) for o in orders):
+        features = list(range(self.features))
+        if len(self.permutations) != self.transforms or any(sorted(o) != features for o in self.permutations):
             raise ValueError(
                 f"`orders` must be {self.transforms} permutations of 0..{self.features - 1}, "
-                f"one per transform; got {orders}."
+                f"one per transform; got {self.orders}."
             )
-        object.__setattr__(self, "orders", orders)
+
+    @cached_property
+    def permutations(self) -> tuple[tuple[int, ...], ...]:
+        """The features of each transform in its order: ``orders``, or ascending and descending in turn."""
+        if self.orders is not None:
+            return tuple(tuple(int(i) for i in order) for order in self.orders)
+        ascending = tuple(range(self.features))
+        return tuple(ascending if t % 2 == 0 else ascending[::-1] for t in range(self.transforms))
 
     @property
     def outputs(self) -> int:
@@ -146,7 +149,7 @@ class Architecture:
     @cached_property
     def plan(self) -> Plan:
         """The same as numbers and arrays, for the kernels."""
-        d, orders = self.features, np.array(self.orders, np.int64)
+        d, orders = self.features, np.array(self.permutations, np.int64)
         positions = np.argsort(orders, axis=1)  # (T, d), where each feature stands
         sources = np.empty((self.transforms + 1, d), np.int64)
         sources[0] = orders[0]

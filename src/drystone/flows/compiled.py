@@ -3,10 +3,14 @@
 The library's ``exp`` and ``tanh`` are calls, and a loop with a call in it runs one element at a time. The
 polynomials below are branch-free arithmetic, so a loop over a batch becomes vector instructions; they are
 accurate to about two units in the last place of float32, which the tests check over the whole range.
-
-Compiled code is cached on disk per source file. Numba does not see that a function *called* from another file
-has changed: after editing a kernel, remove ``__pycache__`` (``make clean-kernels``).
 """
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -19,8 +23,23 @@ _FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
 f32 = np.float32
 i32 = np.int32
 
-kernel = numba.njit(fastmath=_FASTMATH, nogil=True, error_model="numpy", cache=True)
-inlined = numba.njit(fastmath=_FASTMATH, nogil=True, error_model="numpy", inline="always")
+_SOURCES = sorted(Path(__file__).parent.glob("*.py"))
+_DIGEST = hashlib.sha256(b"".join(source.read_bytes() for source in _SOURCES)).hexdigest()[:12]
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile on first call, release the interpreter's lock, and keep the machine code on disk.
+
+    Numba looks at the file a function stands in to decide whether its cache is stale, not at the files of the
+    functions it calls. A digest of all kernels' sources in the name makes a change in any of them count.
+    """
+    function.__qualname__ = f"{function.__qualname__}_{_DIGEST}"
+    return numba.njit(fastmath=_FASTMATH, nogil=True, error_model="numpy", cache=True)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile into whatever kernel calls it."""
+    return numba.njit(fastmath=_FASTMATH, error_model="numpy", inline="always")(function)
 
 
 @inlined

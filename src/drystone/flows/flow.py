@@ -80,7 +80,7 @@ class Flow:
             sampling.push(self.architecture.plan, self.parameters, noise.reshape(N * n, d), y, max(n, 1), out)
         return out.reshape(N, n, d)
 
-    def to_zuko(self) -> zuko.flows.MAF:
+    def to_zuko(self) -> zuko.flows.Flow:
         """Return a ``zuko`` flow, a torch module, that is the same function."""
         from drystone.flows.zuko import to_zuko
 

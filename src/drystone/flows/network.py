@@ -99,16 +99,17 @@ def drop(v, rate, state):  # noqa: ANN001, ANN201
     """
     threshold = round(rate * 256)
     scale = f32(256.0 / (256.0 - threshold))
+    draws = np.empty((v.size + 7) // 8, np.uint64)
     a, b = state[0], state[1]
-    for i in range(0, v.size, 8):
-        draw = a + b
+    for i in range(draws.size):
+        draws[i] = a + b
         b ^= a
         a = ((a << np.uint64(24)) | (a >> np.uint64(40))) ^ b ^ (b << np.uint64(16))
         b = (b << np.uint64(37)) | (b >> np.uint64(27))
-        for j in range(i, min(i + 8, v.size)):
-            v[j] = v[j] * scale if (draw & np.uint64(255)) >= threshold else f32(0.0)
-            draw >>= np.uint64(8)
     state[0], state[1] = a, b
+    levels = draws.view(np.uint8)
+    for i in range(v.size):
+        v[i] = v[i] * scale if levels[i] >= threshold else f32(0.0)
 
 
 @kernel

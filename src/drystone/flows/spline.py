@@ -14,6 +14,8 @@ outputs are the identity. The parametrisation is zuko's.
 
 import math
 
+import numpy as np
+
 from drystone.flows.compiled import exp, f32, kernel, log, soft_clip, soft_clip_slope
 
 __all__ = ["RECORD", "backward", "forward", "inverse"]
@@ -88,56 +90,72 @@ def _scale(a, b):  # noqa: ANN001, ANN202
 def locate(knots, K, R, v, by_height, bin):  # noqa: ANN001, ANN201
     """Find the bin of each v (B,) among the widths, or among the heights for the inverse, and record it."""
     side = f32(2.0) * R
-    search = K if by_height else 0
+    left = np.empty((2, K, v.size), np.float32)  # left ends of the bins, of their widths and heights
+    for axis in range(2):
+        left[axis, 0] = -R
+        for k in range(1, K):
+            _next_end(left[axis, k], left[axis, k - 1], knots[axis * K + k - 1], side)
+    # Counting the ends that are not beyond v takes no branch. NaN counts none and stays NaN.
+    index = bin[0]
+    index[:] = f32(0.0)
+    for k in range(1, K):
+        _count(index, left[1 if by_height else 0, k], v)
     for n in range(v.size):
-        left = -R
-        k = 0
-        # NaN compares false everywhere: it lands in bin 0 and stays NaN.
-        while k < K - 1 and v[n] >= left + side * knots[search + k, n]:
-            left += side * knots[search + k, n]
-            k += 1
-        other = -R
-        for j in range(k):
-            other += side * knots[K - search + j, n]
-        bin[0, n] = f32(-1.0) if abs(v[n]) >= R else f32(k)
-        bin[1, n] = other if by_height else left
-        bin[2, n] = left if by_height else other
+        k = int(index[n])
+        bin[1, n] = left[0, k, n]
+        bin[2, n] = left[1, k, n]
         bin[3, n] = side * knots[k, n]
         bin[4, n] = side * knots[K + k, n]
         bin[5, n] = knots[2 * K + k - 1, n] if k > 0 else f32(1.0)
         bin[6, n] = knots[2 * K + k, n] if k < K - 1 else f32(1.0)
+        index[n] = f32(-1.0) if abs(v[n]) >= R else index[n]
+
+
+@kernel
+def _next_end(end, previous, share, side):  # noqa: ANN001, ANN202
+    for n in range(end.size):
+        end[n] = previous[n] + side * share[n]
+
+
+@kernel
+def _count(count, end, v):  # noqa: ANN001, ANN202
+    for n in range(v.size):
+        count[n] += f32(1.0) if v[n] >= end[n] else f32(0.0)
 
 
 @kernel
 def _evaluate(bin, x, z, log_det):  # noqa: ANN001, ANN202
-    k, x0, y0, w, h, d0, d1 = bin[0], bin[1], bin[2], bin[3], bin[4], bin[5], bin[6]
     for n in range(x.size):
-        s = h[n] / w[n]
-        xi = (x[n] - x0[n]) / w[n]
-        t = xi * (f32(1.0) - xi)
-        A = s * xi * xi + d0[n] * t
-        D = s + (d0[n] + d1[n] - f32(2.0) * s) * t
-        Q = d1[n] * xi * xi + f32(2.0) * s * t + d0[n] * (f32(1.0) - xi) * (f32(1.0) - xi)
-        outside = k[n] < f32(0.0)
-        z[n] = x[n] if outside else y0[n] + h[n] * A / D
-        log_det[n] += f32(0.0) if outside else log(s * s * Q / (D * D))
+        w, h, d0, d1 = bin[3, n], bin[4, n], bin[5, n], bin[6, n]
+        s = h / w
+        xi = (x[n] - bin[1, n]) / w
+        one_xi = f32(1.0) - xi
+        t = xi * one_xi
+        A = s * xi * xi + d0 * t
+        D = s + (d0 + d1 - f32(2.0) * s) * t
+        Q = d1 * xi * xi + f32(2.0) * s * t + d0 * one_xi * one_xi
+        # Both are computed before the choice: a choice between values vectorises, a branch does not.
+        outside = bin[0, n] < f32(0.0)
+        value, log_slope = bin[2, n] + h * A / D, log(s * s * Q / (D * D))
+        z[n] = x[n] if outside else value
+        log_det[n] += f32(0.0) if outside else log_slope
 
 
 @kernel
 def _solve(bin, z, x):  # noqa: ANN001, ANN202
     r"""Solve :math:`a \xi^2 + b \xi + c = 0` by the root that is stable when a is small."""
-    k, x0, y0, w, h, d0, d1 = bin[0], bin[1], bin[2], bin[3], bin[4], bin[5], bin[6]
     for n in range(x.size):
-        s = h[n] / w[n]
-        v = min(max(z[n] - y0[n], f32(0.0)), h[n])
-        u = v * (d0[n] + d1[n] - f32(2.0) * s)
-        a = h[n] * (s - d0[n]) + u
-        b = h[n] * d0[n] - u
+        w, h, d0, d1 = bin[3, n], bin[4, n], bin[5, n], bin[6, n]
+        s = h / w
+        v = min(max(z[n] - bin[2, n], f32(0.0)), h)
+        u = v * (d0 + d1 - f32(2.0) * s)
+        a = h * (s - d0) + u
+        b = h * d0 - u
         c = -s * v
         # Positive up to rounding.
         discriminant = max(b * b - f32(4.0) * a * c, f32(0.0))
         xi = f32(2.0) * c / (-b - math.sqrt(discriminant))
-        x[n] = z[n] if k[n] < f32(0.0) else x0[n] + xi * w[n]
+        x[n] = z[n] if bin[0, n] < f32(0.0) else bin[1, n] + xi * w
 
 
 @kernel
