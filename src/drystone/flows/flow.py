@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drystone.flows import density, sampling
 from drystone.flows.architecture import Architecture
-from drystone.flows.blas import single_threaded
+from drystone.flows.kernels import density, sampling
+from drystone.flows.kernels.blas import single_threaded
 
 if TYPE_CHECKING:
     import zuko

@@ -15,7 +15,7 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["exp", "inlined", "kernel", "log", "soft_clip", "soft_clip_slope", "tanh"]
+__all__ = ["entry", "exp", "f32", "inlined", "kernel", "log", "soft_clip", "soft_clip_slope", "tanh"]
 
 # Sums may be reordered and products fused, but NaN and infinity keep their meaning: a diverged flow must be seen.
 _FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
@@ -27,8 +27,8 @@ _SOURCES = sorted(Path(__file__).parent.glob("*.py"))
 _DIGEST = hashlib.sha256(b"".join(source.read_bytes() for source in _SOURCES)).hexdigest()[:12]
 
 
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile on first call, release the interpreter's lock, and keep the machine code on disk.
+def entry(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile what Python calls: on its first call, with the machine code kept on disk.
 
     Numba looks at the file a function stands in to decide whether its cache is stale, not at the files of the
     functions it calls. A digest of all kernels' sources in the name makes a change in any of them count.
@@ -37,13 +37,18 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return numba.njit(fastmath=_FASTMATH, nogil=True, error_model="numpy", cache=True)(function)
 
 
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile what entries call; its code is part of theirs on disk."""
+    return numba.njit(fastmath=_FASTMATH, nogil=True, error_model="numpy")(function)
+
+
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile into whatever kernel calls it."""
+    """Compile into whatever calls it, before Numba infers types."""
     return numba.njit(fastmath=_FASTMATH, error_model="numpy", inline="always")(function)
 
 
 @inlined
-def exp(x):  # noqa: ANN001, ANN201
+def exp(x):
     r"""Return :math:`e^x = 2^n e^r` with :math:`r = x - n \log 2 \in [-\frac12\log 2, \frac12\log 2]`.
 
     :math:`e^r` is Cephes' polynomial; :math:`2^n` is written straight into the exponent bits. The argument is
@@ -65,7 +70,7 @@ def exp(x):  # noqa: ANN001, ANN201
 
 
 @inlined
-def log(x):  # noqa: ANN001, ANN201
+def log(x):
     r"""Return :math:`\log x = e \log 2 + \log m` with :math:`m \in [\sqrt{1/2}, \sqrt 2)`, for normal positive x.
 
     Exponent and mantissa are read from the bits; :math:`\log m` is Cephes' polynomial in :math:`m - 1`.
@@ -90,7 +95,7 @@ def log(x):  # noqa: ANN001, ANN201
 
 
 @inlined
-def tanh(x):  # noqa: ANN001, ANN201
+def tanh(x):
     r"""Return :math:`\tanh x` as Eigen's ratio of polynomials, odd of degree 13 over even of degree 6.
 
     Beyond ±7.9053 the value is ±1 in float32.
@@ -111,13 +116,13 @@ def tanh(x):  # noqa: ANN001, ANN201
 
 
 @inlined
-def soft_clip(u, limit):  # noqa: ANN001, ANN201
+def soft_clip(u, limit):
     r"""Return :math:`u / (1 + |u| / c)`, which is :math:`u` near zero and stays within :math:`\pm c`."""
     return u / (f32(1.0) + abs(u) / limit)
 
 
 @inlined
-def soft_clip_slope(u, limit):  # noqa: ANN001, ANN201
+def soft_clip_slope(u, limit):
     r"""Return the derivative of :func:`soft_clip`, :math:`(1 + |u| / c)^{-2}`."""
     t = f32(1.0) / (f32(1.0) + abs(u) / limit)
     return t * t

@@ -7,9 +7,9 @@ layer, and nothing is computed twice: d small steps, each over a slice of the un
 
 import numpy as np
 
-from drystone.flows import affine, network, spline
-from drystone.flows.blas import product
-from drystone.flows.compiled import f32, kernel
+from drystone.flows.kernels import affine, network, spline
+from drystone.flows.kernels.blas import product
+from drystone.flows.kernels.compiled import entry, f32, kernel
 
 __all__ = ["push"]
 
@@ -17,17 +17,18 @@ __all__ = ["push"]
 CHUNK = 256
 
 
-@kernel
-def push(plan, parameters, noise, y, repeats, out):  # noqa: ANN001, ANN201
+@entry
+def push(plan, parameters, noise, y, repeats, out):
     """Turn standard normal noise (N · repeats, d) into draws ``out``; draw n is given y[n // repeats]."""
     d, c, H = plan.features, plan.context, plan.units
     for start in range(0, noise.shape[0], CHUNK):
         B = min(CHUNK, noise.shape[0] - start)
-        u = np.ones((1 + c + d, B), np.float32)
-        h = np.ones((plan.layers + 1, 1 + H, B), np.float32)
+        u = np.empty((1 + c + d, B), np.float32)
+        h = np.empty((plan.layers + 1, 1 + H, B), np.float32)
         o, knots = np.empty((plan.outputs, B), np.float32), np.empty((plan.outputs, B), np.float32)
         bin = np.empty((spline.RECORD, B), np.float32)
         z = np.empty((d, B), np.float32)
+        network.set_ones(u, h)
         for n in range(B):
             for j in range(c):
                 u[1 + j, n] = y[(start + n) // repeats, j]
@@ -45,13 +46,14 @@ def push(plan, parameters, noise, y, repeats, out):  # noqa: ANN001, ANN201
                     spline.inverse(plan, o, z[i], x[i], knots, bin)
                 else:
                     affine.inverse(o, z[i], x[i])
+            network.scatter(x, plan.sources[t], z)
+        for n in range(B):
             for i in range(d):
-                z[plan.sources[t, i]] = x[i]
-        out[start : start + B] = z.T
+                out[start + n, i] = z[i, n]
 
 
 @kernel
-def _extend(plan, first, squares, i, u, h):  # noqa: ANN001, ANN202
+def _extend(plan, first, squares, i, u, h):
     """Compute the hidden units of degree i in every layer, given the first i features in u."""
     a, b = plan.groups[i], plan.groups[i + 1]
     if a == b:  # fewer units than features

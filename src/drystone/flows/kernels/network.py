@@ -8,14 +8,14 @@ and a leading row of ones, so that the biases are columns.
 
 import numpy as np
 
-from drystone.flows.blas import product, product_outer, product_transposed
-from drystone.flows.compiled import f32, inlined, kernel, tanh
+from drystone.flows.kernels.blas import product, product_outer, product_transposed
+from drystone.flows.kernels.compiled import f32, inlined, kernel, tanh
 
-__all__ = ["backward", "forward", "split"]
+__all__ = ["activate", "backward", "forward", "gather", "scatter", "set_ones", "split"]
 
 
 @inlined
-def split(plan, vector, t):  # noqa: ANN001, ANN201
+def split(plan, vector, t):
     """Views of transform t's part of a parameter vector: the first, square and output matrices."""
     H, inputs, O = plan.units, 1 + plan.context + plan.features, plan.outputs * plan.features
     square = plan.layers * H * (1 + H)
@@ -28,7 +28,32 @@ def split(plan, vector, t):  # noqa: ANN001, ANN201
 
 
 @kernel
-def forward(plan, first, squares, last, u, h, o, rate, state):  # noqa: ANN001, ANN201
+def set_ones(u, h):
+    """Set the constant first row of the inputs u (1 + c + d, B) and of every hidden layer h (L + 1, 1 + H, B)."""
+    for n in range(u.shape[1]):
+        u[0, n] = f32(1.0)
+        for l in range(h.shape[0]):
+            h[l, 0, n] = f32(1.0)
+
+
+@kernel
+def gather(source, rows, out):
+    """Set out[i] = source[rows[i]]."""
+    for i in range(rows.size):
+        for n in range(source.shape[1]):
+            out[i, n] = source[rows[i], n]
+
+
+@kernel
+def scatter(source, rows, out):
+    """Set out[rows[i]] = source[i]: the inverse of :func:`gather`, and its transpose."""
+    for i in range(rows.size):
+        for n in range(source.shape[1]):
+            out[rows[i], n] = source[i, n]
+
+
+@kernel
+def forward(plan, first, squares, last, u, h, o, rate, state):
     """Fill the hidden layers h (L + 1, 1 + H, B) and the outputs o (O, B) from u (1 + c + d, B).
 
     Units of the square layers are dropped with the given rate (0 outside training), as sbi does.
@@ -44,7 +69,7 @@ def forward(plan, first, squares, last, u, h, o, rate, state):  # noqa: ANN001, 
 
 
 @kernel
-def backward(plan, first, squares, last, u, h, rate, go, g, spare, gu, Gfirst, Gsquares, Glast):  # noqa: ANN001, ANN201
+def backward(plan, first, squares, last, u, h, rate, go, g, spare, gu, Gfirst, Gsquares, Glast):
     r"""Fill the matrices' gradients and ``gu`` from the outputs' gradient ``go``; g and spare are (1 + H, B).
 
     For :math:`v = W h`, :math:`\bar W = \bar v h^\top` and :math:`\bar h = W^\top \bar v`.
@@ -59,7 +84,7 @@ def backward(plan, first, squares, last, u, h, rate, go, g, spare, gu, Gfirst, G
 
 
 @kernel
-def _multiply(W, blocks, h, out):  # noqa: ANN001, ANN202
+def _multiply(W, blocks, h, out):
     """Set out = W h, block by block, skipping what every row of a block is masked from."""
     for k in range(blocks.shape[0]):
         a, b, reach = blocks[k, 0], blocks[k, 1], blocks[k, 2]
@@ -67,11 +92,13 @@ def _multiply(W, blocks, h, out):  # noqa: ANN001, ANN202
 
 
 @kernel
-def _multiply_back(W, blocks, h, g, gh, G):  # noqa: ANN001, ANN202
+def _multiply_back(W, blocks, h, g, gh, G):
     """Set G = g hᵀ (masked entries are left with rubbish: nobody reads them) and gh = Wᵀ g."""
     # The last block reaches furthest: it sets gh, the others add to it.
     furthest = blocks[blocks.shape[0] - 1, 2]
-    gh[furthest:] = f32(0.0)
+    for i in range(furthest, gh.shape[0]):
+        for n in range(gh.shape[1]):
+            gh[i, n] = f32(0.0)
     beta = f32(0.0)
     for k in range(blocks.shape[0] - 1, -1, -1):
         a, b, reach = blocks[k, 0], blocks[k, 1], blocks[k, 2]
@@ -81,7 +108,7 @@ def _multiply_back(W, blocks, h, g, gh, G):  # noqa: ANN001, ANN202
 
 
 @kernel
-def activate(v, relu):  # noqa: ANN001, ANN201
+def activate(v, relu):
     """Apply the activation in place."""
     if relu:
         for i in range(v.size):
@@ -92,7 +119,7 @@ def activate(v, relu):  # noqa: ANN001, ANN201
 
 
 @kernel
-def drop(v, rate, state):  # noqa: ANN001, ANN201
+def drop(v, rate, state):
     r"""Set each entry to zero with probability ``rate`` and divide the others by 1 − rate.
 
     One xoroshiro128+ draw of 64 bits serves eight units, so the rate counts in steps of 1/256.
@@ -113,7 +140,7 @@ def drop(v, rate, state):  # noqa: ANN001, ANN201
 
 
 @kernel
-def activate_back(g, v, relu, rate):  # noqa: ANN001, ANN201
+def activate_back(g, v, relu, rate):
     r"""Turn the gradient of :func:`activate` and :func:`drop`'s result v into that of their argument, in place.
 
     No record of the dropped units is needed: they are those that are exactly zero.

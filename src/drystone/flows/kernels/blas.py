@@ -15,7 +15,7 @@ from numba.core import cgutils, types
 from numba.extending import get_cython_function_address, intrinsic
 from threadpoolctl import ThreadpoolController
 
-from drystone.flows.compiled import inlined
+from drystone.flows.kernels.compiled import kernel
 
 __all__ = ["product", "product_outer", "product_transposed", "single_threaded"]
 
@@ -25,28 +25,28 @@ binding.add_symbol(_SYMBOL, get_cython_function_address("scipy.linalg.cython_bla
 
 
 @intrinsic
-def _sgemm(typingctx, ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc):  # noqa: ANN001, ANN202
-    """Call Fortran's ``sgemm``: C ← op(A) op(B) + beta C, all by reference; a, b and c are addresses."""
-    integer, address = types.int32, types.uintp
-    signature = types.void(
-        types.uint8, types.uint8, integer, integer, integer, address, integer, address, integer,
-        types.float32, address, integer,
-    )  # fmt: skip
+def _sgemm(typingctx, ta, tb, m, n, k, a, b, beta, c):
+    """Call Fortran's ``sgemm``, everything by reference: C ← op(A) op(B) + beta C, for float32 arrays a, b, c."""
+    flag, integer = types.uint8, types.int32
+    signature = types.void(flag, flag, integer, integer, integer, a, b, types.float32, c)
 
-    def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
-        ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc = arguments
+    def generate(context, builder, signature, arguments):
+        ta, tb, m, n, k, a, b, beta, c = arguments
         void = ir.IntType(8).as_pointer()
 
-        def reference(value):  # noqa: ANN001, ANN202
+        def reference(value):
             return builder.bitcast(cgutils.alloca_once_value(builder, value), void)
 
-        def pointer(value):  # noqa: ANN001, ANN202
-            return builder.inttoptr(value, void)
+        def matrix(kind, value):
+            """The address of an array, and a reference to how many elements apart its rows are."""
+            array = context.make_array(kind)(context, builder, value)
+            row = cgutils.unpack_tuple(builder, array.strides)[0]
+            row = builder.trunc(builder.sdiv(row, row.type(4)), ir.IntType(32))
+            return [builder.bitcast(array.data, void), reference(row)]
 
-        one = ir.Constant(ir.FloatType(), 1.0)
-        call = [reference(x) for x in (ta, tb, m, n, k, one)]
-        call += [pointer(a), reference(lda), pointer(b), reference(ldb), reference(beta)]
-        call += [pointer(c), reference(ldc)]
+        kinds = signature.args
+        call = [reference(x) for x in (ta, tb, m, n, k, ir.Constant(ir.FloatType(), 1.0))]
+        call += matrix(kinds[5], a) + matrix(kinds[6], b) + [reference(beta)] + matrix(kinds[8], c)
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), [void] * len(call)), _SYMBOL
         )
@@ -60,39 +60,22 @@ def _sgemm(typingctx, ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc):  # noqa: A
 _N, _T = ord("N"), ord("T")
 
 
-@inlined
-def _rows_apart(a):  # noqa: ANN001, ANN202
-    return a.strides[0] // a.itemsize
-
-
-@inlined
-def product(a, b, out, beta):  # noqa: ANN001, ANN201
+@kernel
+def product(a, b, out, beta):
     r"""Set :math:`C \leftarrow A B + \beta C`, with A (m, k), B (k, n) and C (m, n)."""
-    _sgemm(
-        _N, _N, b.shape[1], a.shape[0], a.shape[1],
-        b.ctypes.data, _rows_apart(b), a.ctypes.data, _rows_apart(a),
-        beta, out.ctypes.data, _rows_apart(out),
-    )  # fmt: skip
+    _sgemm(_N, _N, b.shape[1], a.shape[0], a.shape[1], b, a, beta, out)
 
 
-@inlined
-def product_transposed(a, b, out, beta):  # noqa: ANN001, ANN201
+@kernel
+def product_transposed(a, b, out, beta):
     r"""Set :math:`C \leftarrow A^\top B + \beta C`, with A (k, m), B (k, n) and C (m, n)."""
-    _sgemm(
-        _N, _T, b.shape[1], a.shape[1], a.shape[0],
-        b.ctypes.data, _rows_apart(b), a.ctypes.data, _rows_apart(a),
-        beta, out.ctypes.data, _rows_apart(out),
-    )  # fmt: skip
+    _sgemm(_N, _T, b.shape[1], a.shape[1], a.shape[0], b, a, beta, out)
 
 
-@inlined
-def product_outer(a, b, out):  # noqa: ANN001, ANN201
+@kernel
+def product_outer(a, b, out):
     r"""Set :math:`C \leftarrow A B^\top`, with A (m, k), B (n, k) and C (m, n)."""
-    _sgemm(
-        _T, _N, b.shape[0], a.shape[0], a.shape[1],
-        b.ctypes.data, _rows_apart(b), a.ctypes.data, _rows_apart(a),
-        0.0, out.ctypes.data, _rows_apart(out),
-    )  # fmt: skip
+    _sgemm(_T, _N, b.shape[0], a.shape[0], a.shape[1], b, a, 0.0, out)
 
 
 _lock = threading.Lock()

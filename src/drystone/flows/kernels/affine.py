@@ -6,7 +6,7 @@ thousand and zero outputs are the identity.
 
 import math
 
-from drystone.flows.compiled import exp, f32, kernel, soft_clip, soft_clip_slope
+from drystone.flows.kernels.compiled import exp, f32, kernel, soft_clip, soft_clip_slope
 
 __all__ = ["backward", "forward", "inverse"]
 
@@ -15,14 +15,14 @@ LIMIT = f32(math.log(1e3))
 
 
 @kernel
-def forward(o, x, z, log_det):  # noqa: ANN001, ANN201
+def forward(o, x, z, log_det):
     r"""Set z (d, B) from x (d, B) and the network's outputs o (2d, B); add :math:`\sum_i s_i` to log_det (B,)."""
     for i in range(x.shape[0]):
         _forward(o[2 * i], o[2 * i + 1], x[i], z[i], log_det)
 
 
 @kernel
-def _forward(b, a, x, z, log_det):  # noqa: ANN001, ANN202
+def _forward(b, a, x, z, log_det):
     for n in range(x.size):
         s = soft_clip(a[n], LIMIT)
         z[n] = exp(s) * x[n] + b[n]
@@ -30,7 +30,7 @@ def _forward(b, a, x, z, log_det):  # noqa: ANN001, ANN202
 
 
 @kernel
-def backward(o, x, weight, g, go):  # noqa: ANN001, ANN201
+def backward(o, x, weight, g, go):
     r"""Turn g from the gradient in z to the gradient in x, and set go (2d, B), that in the outputs.
 
     The loss is :math:`\sum_n w_n (\ldots - \log|z_n'|)`, hence
@@ -41,7 +41,7 @@ def backward(o, x, weight, g, go):  # noqa: ANN001, ANN201
 
 
 @kernel
-def _backward(a, x, weight, g, gb, ga):  # noqa: ANN001, ANN202
+def _backward(a, x, weight, g, gb, ga):
     for n in range(x.size):
         gb[n] = g[n]
         gx = g[n] * exp(soft_clip(a[n], LIMIT))
@@ -50,7 +50,7 @@ def _backward(a, x, weight, g, gb, ga):  # noqa: ANN001, ANN202
 
 
 @kernel
-def inverse(o, z, x):  # noqa: ANN001, ANN201
+def inverse(o, z, x):
     r"""Set :math:`x = (z - b) e^{-s}` for one feature: o (2, B), z and x (B,)."""
     b, a = o[0], o[1]
     for n in range(x.size):

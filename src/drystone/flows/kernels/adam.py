@@ -2,7 +2,7 @@ r"""Adam with a clipped gradient norm, over the trainable runs of the parameter 
 
 import math
 
-from drystone.flows.compiled import f32, kernel
+from drystone.flows.kernels.compiled import f32, kernel
 
 __all__ = ["clip_factor", "step"]
 
@@ -10,7 +10,7 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, f32(1e-8)
 
 
 @kernel
-def clip_factor(gradient, runs, limit):  # noqa: ANN001, ANN201
+def clip_factor(gradient, runs, limit):
     r"""Return :math:`\min(1, \text{limit} / \lVert g \rVert)`."""
     total = 0.0
     for k in range(runs.shape[0]):
@@ -21,7 +21,7 @@ def clip_factor(gradient, runs, limit):  # noqa: ANN001, ANN201
 
 
 @kernel
-def _square(g):  # noqa: ANN001, ANN202
+def _square(g):
     total = f32(0.0)
     for i in range(g.size):
         total += g[i] * g[i]
@@ -29,7 +29,7 @@ def _square(g):  # noqa: ANN001, ANN202
 
 
 @kernel
-def step(parameters, gradient, factor, mean, square, runs, rate, n):  # noqa: ANN001, ANN201
+def step(parameters, gradient, factor, mean, square, runs, rate, n):
     r"""Take the n-th step (n ≥ 1), in place.
 
     .. math::
@@ -44,7 +44,7 @@ def step(parameters, gradient, factor, mean, square, runs, rate, n):  # noqa: AN
 
 
 @kernel
-def _step(p, g, factor, m, v, step_size, correction):  # noqa: ANN001, ANN202
+def _step(p, g, factor, m, v, step_size, correction):
     for i in range(p.size):
         gi = factor * g[i]
         mi = f32(BETA1) * m[i] + f32(1.0 - BETA1) * gi

@@ -5,15 +5,17 @@ The loss of a batch is :math:`\frac1B \sum_n -\log q(x_n \mid y_n)`.
 
 import numpy as np
 
-from drystone.flows import adam, affine, network, spline
-from drystone.flows.compiled import f32, kernel
-from drystone.flows.density import LOG_2PI
+from drystone.flows.kernels import adam, affine, network, spline
+from drystone.flows.kernels.compiled import entry, f32, kernel
+from drystone.flows.kernels.density import LOG_2PI
 
 __all__ = ["gradient", "train_epoch"]
 
 
-@kernel
-def train_epoch(plan, parameters, mean, square, steps, state, runs, x, y, order, B, learning_rate, clip, rate):  # noqa: ANN001, ANN201
+@entry
+def train_epoch(
+    plan, parameters, mean, square, steps, state, runs, x, y, order, B, learning_rate, clip, rate
+):
     """Train on rows ``order`` of x (N, d) and y (N, c) in batches of B, in place; return the mean loss.
 
     A remainder of fewer than B rows is left out. ``mean``, ``square`` and ``steps`` are Adam's state, ``state``
@@ -33,12 +35,14 @@ def train_epoch(plan, parameters, mean, square, steps, state, runs, x, y, order,
 
 
 @kernel
-def allocate(plan, B):  # noqa: ANN001, ANN201
+def allocate(plan, B):
     """Room for one batch: what every transform keeps for its backward pass, and what passes through."""
     T, d, H, O = plan.transforms, plan.features, plan.units, plan.features * plan.outputs
     inputs = 1 + plan.context + d
-    u = np.ones((T, inputs, B), np.float32)
-    h = np.ones((T, plan.layers + 1, 1 + H, B), np.float32)
+    u = np.empty((T, inputs, B), np.float32)
+    h = np.empty((T, plan.layers + 1, 1 + H, B), np.float32)
+    for t in range(T):
+        network.set_ones(u[t], h[t])
     o, knots = np.empty((T, O, B), np.float32), np.empty((T, O, B), np.float32)
     bins = np.empty((T, d, spline.RECORD, B), np.float32)
     z, g = np.empty((d, B), np.float32), np.empty((d, B), np.float32)
@@ -51,7 +55,7 @@ def allocate(plan, B):  # noqa: ANN001, ANN201
 
 
 @kernel
-def gradient(plan, parameters, x, y, rows, rate, state, buffers, gradients):  # noqa: ANN001, ANN201
+def gradient(plan, parameters, x, y, rows, rate, state, buffers, gradients):
     """Set the gradient of one batch's loss in every trainable parameter, and return the loss."""
     u, h, o, knots, bins, z, g, log_det, go, gh, spare, gu, slots = buffers
     T, d, c, B = plan.transforms, plan.features, plan.context, rows.size
@@ -62,13 +66,11 @@ def gradient(plan, parameters, x, y, rows, rate, state, buffers, gradients):  # 
         for i in range(d):
             z[i, n] = x[rows[n], i]
         for j in range(c):
-            u[0, 1 + j, n] = y[rows[n], j]
+            for t in range(T):
+                u[t, 1 + j, n] = y[rows[n], j]
 
     for t in range(T):
-        if t > 0:
-            u[t, 1 : 1 + c] = u[0, 1 : 1 + c]
-        for i in range(d):
-            u[t, 1 + c + i] = z[plan.sources[t, i]]
+        network.gather(z, plan.sources[t], u[t, 1 + c :])
         first, squares, last = network.split(plan, parameters, t)
         network.forward(plan, first, squares, last, u[t], h[t], o[t], rate, state)
         if plan.spline:
@@ -91,9 +93,12 @@ def gradient(plan, parameters, x, y, rows, rate, state, buffers, gradients):  # 
             affine.backward(o[t], u[t, 1 + c :], weight, g, go)
         first, squares, last = network.split(plan, parameters, t)
         Gfirst, Gsquares, Glast = network.split(plan, gradients, t)
-        network.backward(plan, first, squares, last, u[t], h[t], rate, go, gh, spare, gu, Gfirst, Gsquares, Glast)
+        network.backward(
+            plan, first, squares, last, u[t], h[t], rate, go, gh, spare, gu, Gfirst, Gsquares, Glast
+        )
         # An input reaches the loss through its own map (g) and through the network (gu).
         for i in range(d):
-            z[plan.sources[t, i]] = g[i] + gu[1 + c + i]
-        g[:] = z
+            for n in range(B):
+                gu[1 + c + i, n] += g[i, n]
+        network.scatter(gu[1 + c :], plan.sources[t], g)
     return loss

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from drystone.flows import affine, network, spline
-from drystone.flows.compiled import f32, kernel
+from drystone.flows.kernels import affine, network, spline
+from drystone.flows.kernels.compiled import entry, f32
 
 __all__ = ["LOG_2PI", "log_prob"]
 
@@ -15,24 +15,29 @@ LOG_2PI = math.log(2 * math.pi)
 CHUNK = 128
 
 
-@kernel
-def log_prob(plan, parameters, x, y, out):  # noqa: ANN001, ANN201
+@entry
+def log_prob(plan, parameters, x, y, out):
     """Fill out (N,) for rows x (N, d) and y (N, c), all float32."""
     d, c, H = plan.features, plan.context, plan.units
     state, no_dropout = np.zeros(2, np.uint64), f32(0.0)
     for start in range(0, x.shape[0], CHUNK):
         B = min(CHUNK, x.shape[0] - start)
-        u = np.ones((1 + c + d, B), np.float32)
-        h = np.ones((plan.layers + 1, 1 + H, B), np.float32)
+        u = np.empty((1 + c + d, B), np.float32)
+        h = np.empty((plan.layers + 1, 1 + H, B), np.float32)
         o = np.empty((d * plan.outputs, B), np.float32)
-        knots = np.empty_like(o)
+        knots = np.empty((d * plan.outputs, B), np.float32)
         bins = np.empty((d, spline.RECORD, B), np.float32)
-        z = np.ascontiguousarray(x[start : start + B].T)
-        u[1 : 1 + c] = y[start : start + B].T
-        log_det = np.zeros(B, np.float32)
-        for t in range(plan.transforms):
+        z = np.empty((d, B), np.float32)
+        log_det = np.empty(B, np.float32)
+        network.set_ones(u, h)
+        for n in range(B):
+            log_det[n] = f32(0.0)
             for i in range(d):
-                u[1 + c + i] = z[plan.sources[t, i]]
+                z[i, n] = x[start + n, i]
+            for j in range(c):
+                u[1 + j, n] = y[start + n, j]
+        for t in range(plan.transforms):
+            network.gather(z, plan.sources[t], u[1 + c :])
             first, squares, last = network.split(plan, parameters, t)
             network.forward(plan, first, squares, last, u, h, o, no_dropout, state)
             if plan.spline:

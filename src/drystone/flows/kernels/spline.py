@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from drystone.flows.compiled import exp, f32, kernel, log, soft_clip, soft_clip_slope
+from drystone.flows.kernels.compiled import exp, f32, kernel, log, soft_clip, soft_clip_slope
 
 __all__ = ["RECORD", "backward", "forward", "inverse"]
 
@@ -29,7 +29,7 @@ RECORD = 7
 
 
 @kernel
-def forward(plan, o, x, z, log_det, knots, bins):  # noqa: ANN001, ANN201
+def forward(plan, o, x, z, log_det, knots, bins):
     """Set z (d, B) from x (d, B) and the outputs o (d (3K − 1), B); add log z' of all features to log_det (B,).
 
     ``knots``, shaped as o, receives shares and slopes; ``bins`` (d, RECORD, B) each point's bin.
@@ -42,7 +42,7 @@ def forward(plan, o, x, z, log_det, knots, bins):  # noqa: ANN001, ANN201
 
 
 @kernel
-def inverse(plan, o, z, x, knots, bin):  # noqa: ANN001, ANN201
+def inverse(plan, o, z, x, knots, bin):
     """Set x (B,) from z (B,) for one feature: o and knots (3K − 1, B), bin (RECORD, B)."""
     constrain(o, knots, plan.bins)
     locate(knots, plan.bins, plan.bound, z, True, bin)
@@ -50,7 +50,7 @@ def inverse(plan, o, z, x, knots, bin):  # noqa: ANN001, ANN201
 
 
 @kernel
-def constrain(o, knots, K):  # noqa: ANN001, ANN201
+def constrain(o, knots, K):
     """Turn one feature's outputs (3K − 1, B) into K shares of the width, K of the height, K − 1 slopes."""
     _shares(o[:K], knots[:K])
     _shares(o[K : 2 * K], knots[K : 2 * K])
@@ -60,13 +60,14 @@ def constrain(o, knots, K):  # noqa: ANN001, ANN201
 
 
 @kernel
-def _shares(o, share):  # noqa: ANN001, ANN202
+def _shares(o, share):
     """Softmax over rows. No maximum is taken out: soft-clipped logits cannot overflow."""
     flat, unconstrained = share.reshape(-1), o.reshape(-1)
     for j in range(flat.size):
         flat[j] = exp(soft_clip(unconstrained[j], SHARE_LIMIT))
-    total = share[0].copy()
-    for k in range(1, share.shape[0]):
+    total = np.empty(share.shape[1], np.float32)
+    _fill(total, f32(0.0))
+    for k in range(share.shape[0]):
         _add(total, share[k])
     for n in range(total.size):
         total[n] = f32(1.0) / total[n]
@@ -75,29 +76,35 @@ def _shares(o, share):  # noqa: ANN001, ANN202
 
 
 @kernel
-def _add(a, b):  # noqa: ANN001, ANN202
+def _fill(a, value):
+    for n in range(a.size):
+        a[n] = value
+
+
+@kernel
+def _add(a, b):
     for n in range(a.size):
         a[n] += b[n]
 
 
 @kernel
-def _scale(a, b):  # noqa: ANN001, ANN202
+def _scale(a, b):
     for n in range(a.size):
         a[n] *= b[n]
 
 
 @kernel
-def locate(knots, K, R, v, by_height, bin):  # noqa: ANN001, ANN201
+def locate(knots, K, R, v, by_height, bin):
     """Find the bin of each v (B,) among the widths, or among the heights for the inverse, and record it."""
     side = f32(2.0) * R
     left = np.empty((2, K, v.size), np.float32)  # left ends of the bins, of their widths and heights
     for axis in range(2):
-        left[axis, 0] = -R
+        _fill(left[axis, 0], -R)
         for k in range(1, K):
             _next_end(left[axis, k], left[axis, k - 1], knots[axis * K + k - 1], side)
     # Counting the ends that are not beyond v takes no branch. NaN counts none and stays NaN.
     index = bin[0]
-    index[:] = f32(0.0)
+    _fill(index, f32(0.0))
     for k in range(1, K):
         _count(index, left[1 if by_height else 0, k], v)
     for n in range(v.size):
@@ -112,19 +119,19 @@ def locate(knots, K, R, v, by_height, bin):  # noqa: ANN001, ANN201
 
 
 @kernel
-def _next_end(end, previous, share, side):  # noqa: ANN001, ANN202
+def _next_end(end, previous, share, side):
     for n in range(end.size):
         end[n] = previous[n] + side * share[n]
 
 
 @kernel
-def _count(count, end, v):  # noqa: ANN001, ANN202
+def _count(count, end, v):
     for n in range(v.size):
         count[n] += f32(1.0) if v[n] >= end[n] else f32(0.0)
 
 
 @kernel
-def _evaluate(bin, x, z, log_det):  # noqa: ANN001, ANN202
+def _evaluate(bin, x, z, log_det):
     for n in range(x.size):
         w, h, d0, d1 = bin[3, n], bin[4, n], bin[5, n], bin[6, n]
         s = h / w
@@ -142,7 +149,7 @@ def _evaluate(bin, x, z, log_det):  # noqa: ANN001, ANN202
 
 
 @kernel
-def _solve(bin, z, x):  # noqa: ANN001, ANN202
+def _solve(bin, z, x):
     r"""Solve :math:`a \xi^2 + b \xi + c = 0` by the root that is stable when a is small."""
     for n in range(x.size):
         w, h, d0, d1 = bin[3, n], bin[4, n], bin[5, n], bin[6, n]
@@ -159,7 +166,7 @@ def _solve(bin, z, x):  # noqa: ANN001, ANN202
 
 
 @kernel
-def backward(plan, o, knots, bins, x, weight, g, go, slots):  # noqa: ANN001, ANN201
+def backward(plan, o, knots, bins, x, weight, g, go, slots):
     """Turn g (d, B) from the gradient in z to that in x, and set go, shaped as o: that in the outputs.
 
     ``slots`` (8, B) is room for the gradients in (x0, y0, w, h, d0, d1) and the two sums of the softmax.
@@ -173,7 +180,7 @@ def backward(plan, o, knots, bins, x, weight, g, go, slots):  # noqa: ANN001, AN
 
 
 @kernel
-def _differentiate(bin, x, weight, g, slots):  # noqa: ANN001, ANN202
+def _differentiate(bin, x, weight, g, slots):
     r"""The chain rule through A, D, Q; the loss holds :math:`-w_n \log z' = -w_n (2\log s + \log Q - 2\log D)`."""
     for n in range(x.size):
         inside = f32(0.0) if bin[0, n] < f32(0.0) else f32(1.0)
@@ -204,7 +211,7 @@ def _differentiate(bin, x, weight, g, slots):  # noqa: ANN001, ANN202
 
 
 @kernel
-def _shares_back(o, knots, plan, index, slots, go):  # noqa: ANN001, ANN202
+def _shares_back(o, knots, plan, index, slots, go):
     r"""Widths and heights: :math:`\bar p_k` is the corner's gradient left of the bin, the side's in it, else 0.
 
     Through the softmax :math:`\bar a_k = p_k (\bar p_k - \sum_j p_j \bar p_j)`, and through the soft clip.
@@ -212,7 +219,7 @@ def _shares_back(o, knots, plan, index, slots, go):  # noqa: ANN001, ANN202
     K, side = plan.bins, f32(2.0) * plan.bound
     for first in range(2):  # widths, then heights
         corner, length, total = slots[first], slots[2 + first], slots[6 + first]
-        total[:] = f32(0.0)
+        _fill(total, f32(0.0))
         for k in range(K):
             _pick(go[first * K + k], knots[first * K + k], index, f32(k), corner, length, total)
         for k in range(K):
@@ -220,7 +227,7 @@ def _shares_back(o, knots, plan, index, slots, go):  # noqa: ANN001, ANN202
 
 
 @kernel
-def _pick(gp, p, index, k, corner, length, total):  # noqa: ANN001, ANN202
+def _pick(gp, p, index, k, corner, length, total):
     for n in range(gp.size):
         picked = corner[n] if index[n] > k else f32(0.0)
         picked = length[n] if index[n] == k else picked
@@ -229,20 +236,20 @@ def _pick(gp, p, index, k, corner, length, total):  # noqa: ANN001, ANN202
 
 
 @kernel
-def _softmax_back(gp, p, o, side, total):  # noqa: ANN001, ANN202
+def _softmax_back(gp, p, o, side, total):
     for n in range(gp.size):
         gp[n] = side * p[n] * (gp[n] - total[n]) * soft_clip_slope(o[n], SHARE_LIMIT)
 
 
 @kernel
-def _slopes_back(o, knots, K, index, slots, go):  # noqa: ANN001, ANN202
+def _slopes_back(o, knots, K, index, slots, go):
     """Inner slope k is the right end of bin k and the left end of bin k + 1."""
     for k in range(K - 1):
         _slope_back(o[2 * K + k], knots[2 * K + k], f32(k), index, slots[4], slots[5], go[2 * K + k])
 
 
 @kernel
-def _slope_back(o, slope, k, index, gd0, gd1, go):  # noqa: ANN001, ANN202
+def _slope_back(o, slope, k, index, gd0, gd1, go):
     for n in range(o.size):
         picked = gd1[n] if index[n] == k else f32(0.0)
         picked = gd0[n] if index[n] == k + f32(1.0) else picked
