@@ -69,30 +69,38 @@ class Support:
         lower = np.broadcast_to(np.asarray(lower, np.float64), d)
         return cls(lower, np.broadcast_to(np.asarray(upper, np.float64), d))
 
+    @property
+    def bounded(self) -> bool:
+        """Whether any parameter has a bound."""
+        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
     def contains(self, theta: NDArray[np.floating]) -> NDArray[np.bool_]:
         """Say of each row of theta (N, d) whether it lies in the support, ends included; (N,)."""
-        return ((theta >= self.lower) & (theta <= self.upper)).all(axis=1)
+        if not self.bounded:
+            return np.ones(len(theta), bool)
+        return np.all((theta >= self.lower) & (theta <= self.upper), axis=1)
 
     def to_real(self, theta: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         r"""Return x (N, d) and the log Jacobian :math:`\sum_i \log |dx_i / d\theta_i|` (N,) for rows inside."""
         below, above = np.isfinite(self.lower), np.isfinite(self.upper)
-        x = np.array(theta, np.float64)
-        slope = np.zeros_like(x)
-        if not (below | above).any():
-            return x, slope.sum(axis=1)
-        l, u = np.where(below, self.lower, 0.0), np.where(above, self.upper, 0.0)
-        least = MARGIN * np.where(below & above, u - l, 1.0)
-        from_lower = np.log(np.maximum(theta - l, least), where=below, out=np.zeros_like(x))
-        from_upper = np.log(np.maximum(u - theta, least), where=above, out=np.zeros_like(x))
+        x = np.asarray(theta, np.float64)
+        if not self.bounded:
+            return x, np.zeros(len(x))
+        low, high = np.where(below, self.lower, 0.0), np.where(above, self.upper, 0.0)
+        least = MARGIN * np.where(below & above, high - low, 1.0)
+        from_lower = np.log(np.maximum(theta - low, least), where=below, out=np.zeros_like(x))
+        from_upper = np.log(np.maximum(high - theta, least), where=above, out=np.zeros_like(x))
         x = np.where(below | above, from_lower - from_upper, x)
         # d/dθ of the two logarithms: 1/(θ − l), 1/(u − θ), and together (u − l) / ((θ − l)(u − θ)).
-        width = np.log(u - l, where=below & above, out=np.zeros_like(l))
+        width = np.log(high - low, where=below & above, out=np.zeros_like(low))
         return x, (width - from_lower - from_upper).sum(axis=1)
 
     def to_theta(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return theta for rows x; never outside the support."""
-        below, above = np.isfinite(self.lower), np.isfinite(self.upper)
         theta = np.array(x, np.float64)
+        if not self.bounded:
+            return theta
+        below, above = np.isfinite(self.lower), np.isfinite(self.upper)
         both = below & above
         share = 0.5 * (1.0 + np.tanh(0.5 * theta[..., both]))  # the logistic function, which cannot overflow
         theta[..., both] = self.lower[both] + (self.upper - self.lower)[both] * share

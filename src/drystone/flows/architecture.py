@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 __all__ = ["Architecture", "Layer", "Plan"]
 
 # Blocks of fewer rows than this do not repay the call of one more matrix product.
-BLOCK = 32
+BLOCK = 16
 
 
 @dataclass(frozen=True)
