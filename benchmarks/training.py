@@ -1,7 +1,7 @@
 """Training and inference speed against sbi, and equal quality, on SLCP with 10,000 simulations.
 
     OMP_NUM_THREADS=1 python benchmarks/training.py            # everything, about an hour
-    OMP_NUM_THREADS=1 python benchmarks/training.py epoch      # or parts: compile epoch sweep quality inference
+    OMP_NUM_THREADS=1 python benchmarks/training.py epoch    # or: compile, sweep, quality, inference
 
 Every ratio is of two times measured in this one run on this one machine, sbi on one thread. Needs sbi. Writes
 ``benchmarks/results/training-<part>.json``.
@@ -26,7 +26,9 @@ from drystone.sweep import Configuration
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
 RESULTS = Path(__file__).parent / "results"
-MAF = Configuration("maf", transforms=5, units=50, layers=2, activation="tanh", batch_size=50, learning_rate=5e-4)
+MAF = Configuration(
+    "maf", transforms=5, units=50, layers=2, activation="tanh", batch_size=50, learning_rate=5e-4
+)
 NSF = replace(MAF, family="nsf", bins=10)
 
 
@@ -36,7 +38,9 @@ def simulate(n, seed):
     theta = rng.uniform(-3, 3, (n, 5))
     s1, s2, rho = theta[:, 2:3] ** 2, theta[:, 3:4] ** 2, np.tanh(theta[:, 4:])
     e1, e2 = rng.standard_normal((2, n, 4))
-    y = np.stack([theta[:, :1] + s1 * e1, theta[:, 1:2] + s2 * (rho * e1 + np.sqrt(1 - rho**2) * e2)], axis=-1)
+    y = np.stack(
+        [theta[:, :1] + s1 * e1, theta[:, 1:2] + s2 * (rho * e1 + np.sqrt(1 - rho**2) * e2)], axis=-1
+    )
     return theta.astype(np.float32), y.reshape(n, 8).astype(np.float32)
 
 
@@ -60,11 +64,13 @@ def sbi_train(configuration, theta, y, epochs, patience, seed=0):
 
 
 def seconds_per_epoch(configurations, theta, y, workers=1, epochs=3):
-    """Seconds per epoch of all members together, validation included; starting up is left out by difference."""
+    """Seconds per epoch of all members, validation included; starting up is left out by difference."""
 
     def run(epochs):
         begin = time.perf_counter()
-        ds.train(theta, y, sweep=configurations, epochs=epochs, patience=None, workers=workers, progress=False)
+        ds.train(
+            theta, y, sweep=configurations, epochs=epochs, patience=None, workers=workers, progress=False
+        )
         return time.perf_counter() - begin
 
     return (min(run(1 + epochs) for _ in range(3)) - min(run(1) for _ in range(3))) / epochs
@@ -133,7 +139,9 @@ def quality(seeds=6):
         ensemble = ds.train(theta, y, sweep=[MAF], seed=seed, workers=1, progress=False)
         seconds = time.perf_counter() - begin
         ours = ensemble.log_prob(theta_test, y_test).mean()
-        rows.append({"sbi": log_q.mean().item(), "drystone": ours, "sbi seconds": sbi_seconds, "seconds": seconds})
+        rows.append(
+            {"sbi": log_q.mean().item(), "drystone": ours, "sbi seconds": sbi_seconds, "seconds": seconds}
+        )
         print(rows[-1], flush=True)
     gain = np.array([row["drystone"] - row["sbi"] for row in rows])
     error = gain.std(ddof=1) / np.sqrt(seeds)
@@ -149,7 +157,9 @@ def inference():
     many_theta, many_y = np.tile(theta, (100, 1)), np.tile(y, (100, 1))
 
     def sbi_log_prob(chunk):
-        for t, c in zip(torch.from_numpy(many_theta).split(chunk), torch.from_numpy(many_y).split(chunk)):
+        for t, c in zip(
+            torch.from_numpy(many_theta).split(chunk), torch.from_numpy(many_y).split(chunk), strict=True
+        ):
             estimator.log_prob(t[None], c)
 
     def best(function, repeats):

@@ -73,7 +73,7 @@ class Ensemble(Sequence[Member]):
     def sample(
         self, n: int, y: ArrayLike, *, seed: int | None = None, workers: int | None = None
     ) -> NDArray[np.float64]:
-        """Return n draws from every member for each row of y (N, …), (K, n, N, d); members differ in noise."""
+        """Return n draws from every member for each row of y (N, …), (K, n, N, d)."""
         seeds = np.random.SeedSequence(seed).generate_state(len(self), np.uint64)
         return np.stack(self._map(lambda k: self[k].sample(n, y, seed=int(seeds[k])), workers))
 

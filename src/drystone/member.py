@@ -46,7 +46,7 @@ class Member:
 
     With the support's bijection :math:`s`, the scaling :math:`z` and the conditioning :math:`c`,
 
-    .. math:: \log q(\theta \mid y) = \log q_{\text{flow}}(z(s(\theta)) \mid c(y)) + \log |\det s'| + \log |\det z'|
+    .. math:: \log q(\theta \mid y) = \log q_f(z(s(\theta)) \mid c(y)) + \log |\det s'| + \log |\det z'|
 
     and :math:`-\infty` outside the prior's support.
 

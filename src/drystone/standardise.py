@@ -108,6 +108,8 @@ class Conditioning:
 
     def __call__(self, y: NDArray[np.floating]) -> NDArray[np.float32]:
         """Return what the network sees of rows y, float32."""
+        if self.log.ndim == 1 and (y.ndim != 2 or y.shape[1] != self.log.size):
+            raise ValueError(f"`y` must have shape (N, {self.log.size}); got {y.shape}.")
         v = np.clip(self.scaling.apply(_log(y, self.log)), -self.clip, self.clip)
         if self.mean is not None and self.axes is not None:
             v = (v - self.mean) @ self.axes

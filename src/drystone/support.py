@@ -81,7 +81,7 @@ class Support:
         return np.all((theta >= self.lower) & (theta <= self.upper), axis=1)
 
     def to_real(self, theta: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        r"""Return x (N, d) and the log Jacobian :math:`\sum_i \log |dx_i / d\theta_i|` (N,) for rows inside."""
+        r"""Return x (N, d) and log Jacobian :math:`\sum_i \log |dx_i / d\theta_i|` (N,) of rows within."""
         below, above = np.isfinite(self.lower), np.isfinite(self.upper)
         x = np.asarray(theta, np.float64)
         if not self.bounded:

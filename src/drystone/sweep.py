@@ -67,7 +67,7 @@ class Sweep:
     """Ranges (low, high), both included, that the members' hyperparameters are drawn from independently.
 
     Sizes are uniform over the integers, except ``units``, which like ``learning_rate`` is uniform in its
-    logarithm; ``dropout`` is uniform. The defaults are many small ReLU networks, which stacked better than fewer
+    logarithm; ``dropout`` is uniform. The defaults are many small ReLU networks, which stacked better than
     large ones; with ``family="nsf"`` they are the best we know. Change what you like:
     ``dataclasses.replace(Sweep(), units=(64, 128))``.
 
@@ -95,7 +95,7 @@ class Sweep:
 
     @classmethod
     def paper(cls) -> Sweep:
-        """Return the sweep of the stacking paper's benchmark experiments: larger tanh networks, more dropout."""
+        """Return the sweep of the stacking paper's benchmarks: larger tanh networks, more dropout."""
         return cls(
             transforms=(3, 8), units=(32, 256), layers=(2, 4), bins=(10, 10), dropout=(0.0, 0.2),
             batch_size=(20, 100), learning_rate=(1e-5, 1e-3), activation="tanh",

@@ -1,6 +1,6 @@
 r"""Train an ensemble of neural posteriors by maximum likelihood on simulations (neural posterior estimation).
 
-.. math:: \max_k \; \frac1N \sum_n \log q_k(\theta_n \mid y_n), \qquad (\theta_n, y_n) \sim p(\theta)\, p(y \mid \theta)
+.. math:: \max_{q_k} \frac1N \sum_n \log q_k(\theta_n \mid y_n), \qquad (\theta_n, y_n) \sim p(\theta, y)
 
 Members are independent of one another: each is its own sequential programme with its own seed, so the result
 does not depend on how many run at once, on where, or on whether training was interrupted.
@@ -70,8 +70,8 @@ def train(
         y: Data, (N, c); any shape (N, …) with an embedding.
         members: How many.
         family: ``"maf"`` (affine) or ``"nsf"`` (splines: slower by two, and usually much better).
-        sweep: What the members' hyperparameters are drawn from, ``None`` for ``Sweep()``; or the configurations
-            themselves, one per member, which then decide ``members`` and ``family``.
+        sweep: What the members' hyperparameters are drawn from, ``None`` for ``Sweep()``; or a list of
+            configurations, one per member, which then decide ``members`` and ``family``.
         engine: ``"compiled"``, or ``"torch"`` for embeddings, GPUs and very wide networks.
         seed: Decides everything random. Member k is the same whatever ``members`` and ``workers`` are.
         prior: Where θ can lie: a (lower, upper) pair, or an object with ``lower`` and ``upper`` (or whose
@@ -92,8 +92,8 @@ def train(
         progress: Show a progress bar; ``None`` is only on a terminal.
 
     Returns:
-        The members that did not diverge, in order. One that diverges is begun again with a tenth of its learning
-        rate; if it diverges again a :class:`drystone.ConvergenceWarning` says so.
+        The members that did not diverge, in order. One that diverges is begun again with a tenth of its
+        learning rate; if it diverges again a :class:`drystone.ConvergenceWarning` says so.
     """
     theta, y = _arrays(theta, y, embedding is not None)
     _check_engine(engine, embedding is not None, device)
@@ -109,8 +109,8 @@ def train(
     common = _digest(data, support, schedule, engine, getattr(embedding, "__qualname__", type(embedding)))
     jobs = [
         Job(
-            f"{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule, embedding, device,
-            fingerprint=hashlib.sha256(repr((common, seed, k, configuration)).encode()).hexdigest(),
+            f"{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule, embedding,
+            device, fingerprint=hashlib.sha256(repr((common, seed, k, configuration)).encode()).hexdigest(),
         )
         for k, configuration in enumerate(_configurations(members, family, sweep, seed))
     ]  # fmt: skip
@@ -137,8 +137,8 @@ def train(
     diverged = [job.name for job in jobs if done[job.name] is None]
     if diverged:
         warnings.warn(
-            f"{len(diverged)} of {len(jobs)} members diverged twice and were left out: {', '.join(diverged)}. "
-            "Lower the sweep's `learning_rate`, or look for outliers in `theta` and `y`.",
+            f"{len(diverged)} of {len(jobs)} members diverged twice and were left out: "
+            f"{', '.join(diverged)}. Lower the sweep's `learning_rate`, or look for outliers.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -203,7 +203,7 @@ def _configurations(
 
 
 def _digest(data: Data, *settings: object) -> str:
-    """Sum up everything the members have in common, so that a directory is never continued with other data."""
+    """Sum up what the members have in common, so that a directory is never continued with other data."""
     digest = hashlib.sha256(repr(settings).encode())
     for array in (data.x, data.y, data.training):
         digest.update(array.tobytes())
@@ -228,7 +228,7 @@ def _finished(
 
 
 @contextmanager
-def _executor(engine: str, workers: int | None, client: Any) -> Iterator[Callable[..., Future[Outcome]]]:
+def _executor(engine: str, workers: int | None, client: Any) -> Iterator[Callable[..., Future[Any]]]:
     """Yield what submits a job: to threads of this process, or to a Dask cluster."""
     if client is not None:
         yield client.get_executor().submit

@@ -1,4 +1,4 @@
-"""Training by the compiled kernels of :mod:`drystone.flows`: one call per epoch, without the interpreter's lock."""
+"""Training by the compiled kernels of :mod:`drystone.flows`: one call per epoch, without the lock."""
 
 from __future__ import annotations
 

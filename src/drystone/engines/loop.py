@@ -17,7 +17,7 @@ State = dict[str, NDArray]
 
 @dataclass(frozen=True)
 class Data:
-    """Standardised simulations, float32, and which rows train and which validate: the same for all members."""
+    """Standardised simulations, float32, and which rows train and which validate; shared by all members."""
 
     x: NDArray[np.float32]
     y: NDArray[np.float32]

@@ -1,7 +1,7 @@
 """Training with torch: zuko flows, any embedding of y, any device. One plain loop.
 
-What comes out is the same as from the compiled engine: the flow's parameters go back into Drystone's layout, so
-densities and draws are computed by the compiled kernels; only the embedding stays a torch module.
+What comes out is the same as from the compiled engine: the flow's parameters go back into Drystone's layout,
+so densities and draws are computed by the compiled kernels; only the embedding stays a torch module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""What a flow is, as data: sizes and feature orders, and where each weight stands in the flat parameter vector.
+r"""What a flow is, as data: sizes, feature orders, and where each weight stands in the parameter vector.
 
 A flow is a chain of :math:`T` autoregressive transforms. Each has its own network, which reads
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -101,9 +102,9 @@ class Architecture:
         """The matrices of one transform: first layer, L square layers, output layer."""
         d, c, H = self.features, self.context, self.units
         seen = np.searchsorted(self.degrees, np.arange(d), side="right")  # units of degree ≤ i
-        first = Layer(1 + c + d, tuple(1 + c + self.degrees))
-        square = Layer(1 + H, tuple(1 + seen[self.degrees]))
-        last = Layer(1 + H, tuple(np.repeat(1 + seen, self.outputs)))
+        first = Layer(1 + c + d, tuple((1 + c + self.degrees).tolist()))
+        square = Layer(1 + H, tuple((1 + seen[self.degrees]).tolist()))
+        last = Layer(1 + H, tuple(np.repeat(1 + seen, self.outputs).tolist()))
         return (first, *[square] * self.layers, last)
 
     @cached_property
@@ -168,8 +169,8 @@ class Architecture:
 class Plan(NamedTuple):
     """An architecture as the kernels read it.
 
-    ``sources[t]`` says from which row of transform t − 1's output each ordered input of transform t comes (of x
-    itself for t = 0; row T puts the last output back in the features' own order). Hidden units
+    ``sources[t]`` says from which row of transform t − 1's output each ordered input of transform t comes
+    (of x itself for t = 0; row T puts the last output back in the features' own order). Hidden units
     ``groups[i]:groups[i + 1]`` have degree i.
     """
 
@@ -206,8 +207,8 @@ class Layer:
     def blocks(self) -> NDArray[np.int64]:
         """Rows [start, stop) that are multiplied together, and the columns they need; (n, 3).
 
-        Rows of one reach make a block, joined to the next one while shorter than ``BLOCK``. What lies right of
-        all prefixes of a block is never multiplied.
+        Rows of one reach make a block, joined to the next one while shorter than ``BLOCK``. What lies right
+        of all prefixes of a block is never multiplied.
         """
         reach = np.asarray(self.reach)
         edges = [0]
@@ -215,4 +216,4 @@ class Layer:
             if edge - edges[-1] >= BLOCK and self.rows - edge >= BLOCK:
                 edges.append(int(edge))
         edges.append(self.rows)
-        return np.array([(a, b, reach[b - 1]) for a, b in zip(edges, edges[1:], strict=False)], np.int64)
+        return np.array([(a, b, reach[b - 1]) for a, b in pairwise(edges)], np.int64)

@@ -20,7 +20,7 @@ __all__ = ["Flow"]
 
 @dataclass(frozen=True)
 class Flow:
-    r"""A conditional density :math:`q(x \mid y)` on :math:`\mathbb R^d`, evaluated and sampled by compiled code.
+    r"""A conditional density :math:`q(x \mid y)` on :math:`\mathbb R^d`, computed by compiled code.
 
     Args:
         architecture: What the parameters mean.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,7 +22,8 @@ from drystone.flows.flow import Flow
 __all__ = ["from_zuko", "parameters_of", "to_zuko"]
 
 _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
-_LINEAR = nn.Linear | zuko.nn.Linear
+# Zuko's annotations are narrower than what it takes: orders are any integer tensors, shapes any tuples.
+_transform: Any = zuko.flows.MaskedAutoregressiveTransform
 # The least slope of zuko's univariate maps, which is also ours.
 _SLOPE = 1e-3
 
@@ -32,16 +34,18 @@ def to_zuko(flow: Flow, dropout: float = 0.0) -> zuko.flows.Flow:
     With dropout, units of the square layers are dropped in training mode, as the compiled engine does.
     """
     a = flow.architecture
-    bins = () if a.family == "maf" else ((a.bins,), (a.bins,), (a.bins - 1,))
+    if a.family == "maf":
+        univariate, shapes = zuko.transforms.MonotonicAffineTransform, ((), ())
+    else:
+        univariate = partial(zuko.transforms.MonotonicRQSTransform, bound=a.bound, slope=_SLOPE)
+        shapes = ((a.bins,), (a.bins,), (a.bins - 1,))
     transforms = [
-        zuko.flows.MaskedAutoregressiveTransform(
+        _transform(
             a.features,
             a.context,
             order=torch.from_numpy(np.argsort(order)),
-            univariate=zuko.transforms.MonotonicAffineTransform
-            if a.family == "maf"
-            else partial(zuko.transforms.MonotonicRQSTransform, bound=a.bound, slope=_SLOPE),
-            shapes=bins or ((), ()),
+            univariate=univariate,
+            shapes=shapes,
             hidden_features=[a.units] * (a.layers + 1),
             activation=_ACTIVATIONS[a.activation],
         )
@@ -94,7 +98,7 @@ def parameters_of(module: zuko.flows.Flow, architecture: Architecture) -> NDArra
 
 def _pairs(
     architecture: Architecture, parameters: NDArray[np.float32], module: zuko.flows.Flow
-) -> Iterator[tuple[Layer, NDArray[np.float32], nn.Linear, NDArray[np.int64], NDArray[np.int64]]]:
+) -> Iterator[tuple[Layer, NDArray[np.float32], Any, NDArray[np.int64], NDArray[np.int64]]]:
     """Yield each matrix with zuko's layer, and where its rows and columns (the bias apart) stand there.
 
     A column −1 stands nowhere: zuko's network does not read a single feature, which nothing depends on.
@@ -103,7 +107,7 @@ def _pairs(
     units = np.argsort(np.arange(a.units) % a.features, kind="stable")
     context = np.arange(a.context) + (a.features if a.features > 1 else 0)
     matrices = a.matrices(parameters)
-    for t, transform in enumerate(module.transform.transforms):
+    for t, transform in enumerate(_transforms(module)):
         order = np.array(a.permutations[t])
         inputs = np.concatenate([context, order if a.features > 1 else [-1]])
         outputs = (order[:, None] * a.outputs + np.arange(a.outputs)).ravel()
@@ -112,13 +116,17 @@ def _pairs(
         yield from zip(a.network, matrices[t], _linears(transform.hyper), rows, columns, strict=True)
 
 
-def _linears(hyper: nn.Module) -> list[nn.Linear]:
-    return [part for part in hyper.modules() if isinstance(part, _LINEAR)]
+def _linears(hyper: nn.Module) -> list[Any]:
+    return [part for part in hyper.modules() if isinstance(part, nn.Linear | zuko.nn.Linear)]
+
+
+def _transforms(module: Any) -> list[Any]:
+    return list(module.transform.transforms)
 
 
 def _architecture_of(module: zuko.flows.Flow) -> Architecture:
     """Read the architecture off a zuko flow, or say what has no counterpart."""
-    transforms = list(module.transform.transforms)
+    transforms = _transforms(module)
     for transform in transforms:
         if not hasattr(transform, "hyper"):
             raise ValueError(f"expected conditional autoregressive transforms; got {transform}.")
@@ -139,7 +147,10 @@ def _architecture_of(module: zuko.flows.Flow) -> Architecture:
     univariate = transforms[0].univariate
     options = univariate.keywords if isinstance(univariate, partial) else {}
     kind = univariate.func if isinstance(univariate, partial) else univariate
-    kinds = {zuko.transforms.MonotonicAffineTransform: "maf", zuko.transforms.MonotonicRQSTransform: "nsf"}
+    kinds: dict[Any, Literal["maf", "nsf"]] = {
+        zuko.transforms.MonotonicAffineTransform: "maf",
+        zuko.transforms.MonotonicRQSTransform: "nsf",
+    }
     if kind not in kinds:
         raise ValueError(f"expected affine or rational-quadratic maps; got {kind.__name__}.")
     if options.get("slope", _SLOPE) != _SLOPE:

@@ -1,7 +1,7 @@
 r"""Affine univariate maps with a bounded scale: :math:`z = e^s x + b`, :math:`\log |z'| = s`.
 
-The network gives :math:`(b, a)` and :math:`s = a / (1 + |a| / \log 1000)`, so scales stay within a factor of a
-thousand and zero outputs are the identity.
+The network gives :math:`(b, a)` and :math:`s = a / (1 + |a| / \log 1000)`, so scales stay within a factor
+of a thousand and zero outputs are the identity.
 """
 
 import math
@@ -16,7 +16,7 @@ LIMIT = f32(math.log(1e3))
 
 @kernel
 def forward(o, x, z, log_det):
-    r"""Set z (d, B) from x (d, B) and the network's outputs o (2d, B); add :math:`\sum_i s_i` to log_det (B,)."""
+    r"""Set z (d, B) from x (d, B) and the outputs o (2d, B); add :math:`\sum_i s_i` to log_det (B,)."""
     for i in range(x.shape[0]):
         _forward(o[2 * i], o[2 * i + 1], x[i], z[i], log_det)
 

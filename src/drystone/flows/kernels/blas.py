@@ -1,7 +1,7 @@
 r"""Matrix products inside compiled code: SciPy's single-precision BLAS, called on views of larger matrices.
 
-Numba's ``np.dot`` wants contiguous matrices. The allowed entries of a masked matrix are blocks *within* it, so
-the products here take views whose rows lie any distance apart.
+Numba's ``np.dot`` wants contiguous matrices. The allowed entries of a masked matrix are blocks *within* it,
+so the products here take views whose rows lie any distance apart.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from llvmlite import binding, ir
 from numba.core import cgutils, types
@@ -24,9 +25,8 @@ _SYMBOL = "drystone_sgemm"
 binding.add_symbol(_SYMBOL, get_cython_function_address("scipy.linalg.cython_blas", "sgemm"))
 
 
-@intrinsic
-def _sgemm(typingctx, ta, tb, m, n, k, a, b, beta, c):
-    """Call Fortran's ``sgemm``, everything by reference: C ← op(A) op(B) + beta C, for float32 arrays a, b, c."""
+def _call_sgemm(typingctx, ta, tb, m, n, k, a, b, beta, c):
+    """Call Fortran's ``sgemm``, everything by reference: C ← op(A) op(B) + beta C, float32 arrays all."""
     flag, integer = types.uint8, types.int32
     signature = types.void(flag, flag, integer, integer, integer, a, b, types.float32, c)
 
@@ -55,6 +55,8 @@ def _sgemm(typingctx, ta, tb, m, n, k, a, b, beta, c):
 
     return signature, generate
 
+
+_sgemm: Any = intrinsic(_call_sgemm)
 
 # Fortran's matrices are column-major, so it sees every one of ours transposed, and C = A B as Cᵀ = Bᵀ Aᵀ.
 _N, _T = ord("N"), ord("T")
@@ -87,8 +89,8 @@ _limit = None
 def single_threaded() -> Iterator[None]:
     """Hold BLAS to one thread while any caller is inside: work is spread over members, not within a product.
 
-    The limit belongs to the process, so the callers are counted: the first one in sets it and the last one out
-    lifts it, in whichever order threads come and go.
+    The limit belongs to the process, so the callers are counted: the first one in sets it and the last one
+    out lifts it, in whichever order threads come and go.
     """
     global _inside, _limit
     with _lock:

@@ -17,7 +17,7 @@ import numpy as np
 
 __all__ = ["entry", "exp", "f32", "inlined", "kernel", "log", "soft_clip", "soft_clip_slope", "tanh"]
 
-# Sums may be reordered and products fused, but NaN and infinity keep their meaning: a diverged flow must be seen.
+# Sums may be reordered and products fused, but NaN and infinity keep their meaning: divergence must be seen.
 _FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
 f32 = np.float32
@@ -71,7 +71,7 @@ def exp(x):
 
 @inlined
 def log(x):
-    r"""Return :math:`\log x = e \log 2 + \log m` with :math:`m \in [\sqrt{1/2}, \sqrt 2)`, for normal positive x.
+    r"""Return :math:`\log x = e \log 2 + \log m`, :math:`m \in [\sqrt{1/2}, \sqrt 2)`, for normal positive x.
 
     Exponent and mantissa are read from the bits; :math:`\log m` is Cephes' polynomial in :math:`m - 1`.
     """

@@ -1,4 +1,4 @@
-r"""The log density of a flow: :math:`\log q(x \mid y) = \log N(z; 0, I) + \sum_t \log |\det \partial f_t|`."""
+r"""The log density of a flow, :math:`\log q(x \mid y) = \log N(z; 0, I) + \sum_t \log |\det f_t'|`."""
 
 import math
 

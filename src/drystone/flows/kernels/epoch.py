@@ -18,8 +18,8 @@ def train_epoch(
 ):
     """Train on rows ``order`` of x (N, d) and y (N, c) in batches of B, in place; return the mean loss.
 
-    A remainder of fewer than B rows is left out. ``mean``, ``square`` and ``steps`` are Adam's state, ``state``
-    that of the dropout.
+    A remainder of fewer than B rows is left out. ``mean``, ``square`` and ``steps`` are Adam's state,
+    ``state`` that of the dropout.
     """
     buffers = allocate(plan, B)
     gradients = np.empty_like(parameters)

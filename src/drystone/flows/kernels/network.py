@@ -29,7 +29,7 @@ def split(plan, vector, t):
 
 @kernel
 def set_ones(u, h):
-    """Set the constant first row of the inputs u (1 + c + d, B) and of every hidden layer h (L + 1, 1 + H, B)."""
+    """Set the constant first row of u (1 + c + d, B) and of every hidden layer of h (L + 1, 1 + H, B)."""
     for n in range(u.shape[1]):
         u[0, n] = f32(1.0)
         for l in range(h.shape[0]):
@@ -141,7 +141,7 @@ def drop(v, rate, state):
 
 @kernel
 def activate_back(g, v, relu, rate):
-    r"""Turn the gradient of :func:`activate` and :func:`drop`'s result v into that of their argument, in place.
+    r"""Turn g from the gradient in v, the result of :func:`activate` and :func:`drop`, to that before them.
 
     No record of the dropped units is needed: they are those that are exactly zero.
     """

@@ -1,8 +1,8 @@
 r"""Draws from a flow: the inverse of its transforms, at the cost of one forward pass each.
 
-Feature :math:`o_i` needs the earlier features only, and with the hidden units sorted by degree only the units
-of degree :math:`\le i`. So after feature :math:`o_{i-1}` is known, the units of degree i are computed, in every
-layer, and nothing is computed twice: d small steps, each over a slice of the units.
+Feature :math:`o_i` needs the earlier features only, and with the hidden units sorted by degree only the
+units of degree :math:`\le i`. So after feature :math:`o_{i-1}` is known, the units of degree i are computed,
+in every layer, and nothing is computed twice: d small steps, each over a slice of the units.
 """
 
 import numpy as np

@@ -7,9 +7,9 @@ with :math:`s = h / w`, :math:`\xi = (x - x_0) / w` and :math:`t = \xi (1 - \xi)
     z &= y_0 + h A / D, \qquad A = s \xi^2 + d_0 t, \qquad D = s + (d_0 + d_1 - 2 s) t \\
     z' &= s^2 Q / D^2, \qquad Q = d_1 \xi^2 + 2 s t + d_0 (1 - \xi)^2
 
-The network gives K widths, K heights and K − 1 inner slopes, unconstrained: softmax of the soft-clipped widths
-and heights are shares of 2R, exp of the soft-clipped slopes are slopes, and the outermost slopes are 1. Zero
-outputs are the identity. The parametrisation is zuko's.
+The network gives K widths, K heights and K − 1 inner slopes, unconstrained: softmax of the soft-clipped
+widths and heights are shares of 2R, exp of the soft-clipped slopes are slopes, the outermost slopes are 1.
+Zero outputs are the identity. The parametrisation is zuko's.
 """
 
 import math
@@ -30,7 +30,7 @@ RECORD = 7
 
 @kernel
 def forward(plan, o, x, z, log_det, knots, bins):
-    """Set z (d, B) from x (d, B) and the outputs o (d (3K − 1), B); add log z' of all features to log_det (B,).
+    """Set z (d, B) from x (d, B) and the outputs o (d (3K − 1), B); add all features' log z' to log_det (B,).
 
     ``knots``, shaped as o, receives shares and slopes; ``bins`` (d, RECORD, B) each point's bin.
     """
@@ -181,7 +181,7 @@ def backward(plan, o, knots, bins, x, weight, g, go, slots):
 
 @kernel
 def _differentiate(bin, x, weight, g, slots):
-    r"""The chain rule through A, D, Q; the loss holds :math:`-w_n \log z' = -w_n (2\log s + \log Q - 2\log D)`."""
+    r"""The chain rule through A, D and Q; a point's loss holds :math:`-w (2\log s + \log Q - 2\log D)`."""
     for n in range(x.size):
         inside = f32(0.0) if bin[0, n] < f32(0.0) else f32(1.0)
         w, h, d0, d1 = bin[3, n], bin[4, n], bin[5, n], bin[6, n]
@@ -212,7 +212,7 @@ def _differentiate(bin, x, weight, g, slots):
 
 @kernel
 def _shares_back(o, knots, plan, index, slots, go):
-    r"""Widths and heights: :math:`\bar p_k` is the corner's gradient left of the bin, the side's in it, else 0.
+    r"""Widths and heights: :math:`\bar p_k` is the corner's gradient left of the bin, the side's in it.
 
     Through the softmax :math:`\bar a_k = p_k (\bar p_k - \sum_j p_j \bar p_j)`, and through the soft clip.
     """
