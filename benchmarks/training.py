@@ -52,7 +52,8 @@ def sbi_train(configuration, theta, y, epochs, patience, seed=0):
     torch.manual_seed(seed)
     network = posterior_nn(
         configuration.family, hidden_features=configuration.units, num_transforms=configuration.transforms,
-        num_blocks=configuration.layers, num_bins=configuration.bins, dropout_probability=configuration.dropout,
+        num_blocks=configuration.layers, num_bins=configuration.bins,
+        dropout_probability=configuration.dropout,
     )  # fmt: skip
     npe = NPE(density_estimator=network, show_progress_bars=False)
     npe.append_simulations(torch.from_numpy(theta), torch.from_numpy(y))

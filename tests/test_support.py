@@ -38,7 +38,8 @@ def test_every_real_vector_lands_in_the_support(support):
 def test_the_jacobian_is_the_slope(support, theta):
     h = 1e-6
     slopes = [
-        (support.to_real(theta + h * e)[0] - support.to_real(theta - h * e)[0]) @ e / (2 * h) for e in np.eye(4)
+        (support.to_real(theta + h * e)[0] - support.to_real(theta - h * e)[0]) @ e / (2 * h)
+        for e in np.eye(4)
     ]
     np.testing.assert_allclose(support.to_real(theta)[1], np.log(slopes).sum(axis=0), atol=1e-5)
 
@@ -82,7 +83,7 @@ def test_no_prior_is_the_whole_space():
 def test_bad_bounds_are_named():
     with pytest.raises(ValueError, match=r"must be below upper bounds; they are not for parameters \[1\]"):
         Support(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
-    with pytest.raises(TypeError, match="`prior` must be a .* pair or have `lower` and `upper`.*; got int"):
+    with pytest.raises(TypeError, match=r"`prior` must be a .* pair or have `lower` and `upper`.*; got int"):
         Support.of(3, 2)
     with pytest.raises(ValueError, match="shape"):
         Support.of(([0.0, 0.0], [1.0, 1.0]), 3)

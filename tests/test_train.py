@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,16 +134,20 @@ def test_a_directory_of_other_data_is_not_continued(simulations, tmp_path):
     theta, y = simulations
     ds.train(theta, y, members=1, sweep=SMALL, epochs=1, directory=tmp_path)
     ds.train(theta, y, members=2, sweep=SMALL, epochs=1, directory=tmp_path)
-    for arguments in ({"y": y + theta[:, :1]}, {"epochs": 2}, {"seed": 1}):
+    same: dict[str, Any] = {"y": y, "epochs": 1, "seed": 0}
+    changes: list[dict[str, Any]] = [{"y": y + theta[:, :1]}, {"epochs": 2}, {"seed": 1}]
+    for change in changes:
         with pytest.raises(ValueError, match="trained on other data or with other settings"):
-            ds.train(**{"theta": theta, "y": y, "members": 1, "sweep": SMALL, "epochs": 1} | arguments, directory=tmp_path)
+            ds.train(theta, members=1, sweep=SMALL, directory=tmp_path, **(same | change))
 
 
 def test_a_diverged_member_is_tried_once_more_and_then_left_out(simulations, tmp_path):
     fine = ds.Configuration(transforms=2, units=8, layers=1)
     # Steps of 10³⁰ overflow whatever the divisor.
     wild = ds.Configuration(transforms=2, units=8, layers=1, learning_rate=1e30)
-    with pytest.warns(ds.ConvergenceWarning, match="1 of 2 members diverged twice and were left out: maf-001"):
+    with pytest.warns(
+        ds.ConvergenceWarning, match="1 of 2 members diverged twice and were left out: maf-001"
+    ):
         ensemble = ds.train(*simulations, sweep=[fine, wild], epochs=3, directory=tmp_path)
     assert ensemble.names == ("maf-000",)
     assert ensemble.diverged == ("maf-001",)

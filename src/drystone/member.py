@@ -18,6 +18,8 @@ from drystone.sweep import Configuration
 if TYPE_CHECKING:
     from torch import nn
 
+    from drystone.modules import MemberModule
+
 __all__ = ["History", "Member"]
 
 
@@ -114,3 +116,9 @@ class Member:
             embedding = with_state(embedding, state)
         flow = Flow(self.flow.architecture, state["flow"])
         return replace(self, flow=flow, embedding=embedding, snapshots={})
+
+    def to_zuko(self) -> MemberModule:
+        """Return the same function as a torch module with a ``zuko`` flow: ``module(y).log_prob(theta)``."""
+        from drystone.modules import MemberModule
+
+        return MemberModule(self)

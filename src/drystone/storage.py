@@ -65,7 +65,7 @@ def save(member: Member, directory: Path, fingerprint: str = "") -> None:
         "history": asdict(member.history),
     }
     with replacing(directory / f"{member.name}.safetensors") as temporary:
-        save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, temporary)
+        save_file({key: np.asarray(value, order="C") for key, value in arrays.items()}, temporary)
     _write_json(directory / f"{member.name}.json", description)
 
 

@@ -25,6 +25,8 @@ class Configuration:
         layers: Square layers after the first hidden layer (as sbi counts ``num_blocks``).
         activation: ``"relu"`` or ``"tanh"``.
         bins: Bins per spline; ``"nsf"`` only.
+        shuffle: Condition the parameters on one another in random orders, each followed by its reverse,
+            rather than first to last and last to first in turn.
         dropout: Share of hidden units dropped in training.
         batch_size: Rows per step.
         learning_rate: Adam's.
@@ -36,6 +38,7 @@ class Configuration:
     layers: int = 2
     activation: Literal["relu", "tanh"] = "relu"
     bins: int = 8
+    shuffle: bool = False
     dropout: float = 0.0
     batch_size: int = 50
     learning_rate: float = 5e-4
@@ -49,8 +52,11 @@ class Configuration:
             raise ValueError(f"`learning_rate` must be positive; got {self.learning_rate}.")
 
     def architecture(self, features: int, context: int, rng: np.random.Generator) -> Architecture:
-        """Return the architecture for d features and c context variables, with random feature orders."""
-        orders = tuple(tuple(rng.permutation(features).tolist()) for _ in range(self.transforms))
+        """Return the architecture for d features and c context variables; rng draws shuffled orders."""
+        orders = None
+        if self.shuffle:
+            drawn = [rng.permutation(features).tolist() for _ in range(0, self.transforms, 2)]
+            orders = tuple(tuple(drawn[t // 2][:: -1 if t % 2 else 1]) for t in range(self.transforms))
         return Architecture(
             self.family, features, context, self.transforms, self.units, self.layers, self.activation,
             self.bins, orders=orders,
@@ -67,8 +73,9 @@ class Sweep:
     """Ranges (low, high), both included, that the members' hyperparameters are drawn from independently.
 
     Sizes are uniform over the integers, except ``units``, which like ``learning_rate`` is uniform in its
-    logarithm; ``dropout`` is uniform. The defaults are many small ReLU networks, which stacked better than
-    large ones; with ``family="nsf"`` they are the best we know. Change what you like:
+    logarithm; ``dropout`` is uniform. ``shuffle`` gives every member parameter orders of its own: single members
+    are no better for it, but being diverse they stack better. The defaults are many small ReLU networks; with
+    ``family="nsf"`` they are the best we know. Change what you like:
     ``dataclasses.replace(Sweep(), units=(64, 128))``.
 
     Example:
@@ -84,6 +91,7 @@ class Sweep:
     batch_size: tuple[int, int] = (50, 150)
     learning_rate: tuple[float, float] = (3e-4, 2e-3)
     activation: Literal["relu", "tanh"] = "relu"
+    shuffle: bool = True
 
     def __post_init__(self) -> None:
         for name in ("transforms", "units", "layers", "bins", "dropout", "batch_size", "learning_rate"):
@@ -117,6 +125,7 @@ class Sweep:
             layers=whole(*self.layers),
             activation=self.activation,
             bins=whole(*self.bins),
+            shuffle=self.shuffle,
             dropout=float(rng.uniform(*self.dropout)),
             batch_size=whole(*self.batch_size),
             learning_rate=logarithmic(*self.learning_rate),

@@ -1,4 +1,4 @@
-"""Flows far from the identity, as subjects of all tests, and the same flows in zuko as the independent word."""
+"""Flows far from the identity: the subjects of all tests."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def flow_of(architecture: Architecture, seed: int = 1) -> Flow:
     return flow
 
 
-@pytest.fixture(params=ARCHITECTURES.values(), ids=ARCHITECTURES)
+@pytest.fixture(params=ARCHITECTURES.values(), ids=list(ARCHITECTURES))
 def flow(request):
     return flow_of(request.param)
 

@@ -78,14 +78,16 @@ def test_the_gradient_with_dropout_is_the_slope_of_the_loss(activation):
     direction = gradient / np.linalg.norm(gradient)
     h = 1e-2
     ahead, behind = (
-        one_step(Flow(architecture, flow.parameters + s * h * direction), x, y, dropout=0.3)[0]
+        one_step(
+            Flow(architecture, (flow.parameters + s * h * direction).astype(np.float32)), x, y, dropout=0.3
+        )[0]
         for s in (1, -1)
     )
     assert (ahead - behind) / (2 * h) == pytest.approx(np.linalg.norm(gradient), rel=2e-3)
 
 
 def test_draws_have_the_density_of_the_flow(flow, rows):
-    """The noise that a draw came from is found again: push and log_prob are one bijection and its Jacobian."""
+    """The noise that a draw came from is found again by the bijection whose Jacobian the density has."""
     _, y = rows
     d = flow.architecture.features
     noise = np.random.default_rng(3).standard_normal((4, 2, d), np.float32)
@@ -117,7 +119,7 @@ def test_the_density_integrates_to_one_in_two_dimensions(family):
 def test_zero_parameters_are_the_standard_normal():
     for family in ("maf", "nsf"):
         architecture = Architecture(family, 2, 3, units=8)
-        flow = Flow(architecture, np.zeros(architecture.size))
+        flow = Flow(architecture, np.zeros(architecture.size, np.float32))
         x = np.array([[0.3, -1.1], [7.0, 2.0]])
         expected = -0.5 * (x**2).sum(axis=1) - np.log(2 * np.pi)
         np.testing.assert_allclose(flow.log_prob(x, np.ones((2, 3))), expected, rtol=1e-5)
@@ -137,7 +139,7 @@ def test_rows_do_not_depend_on_their_neighbours(flow):
 
 def test_nan_is_not_hidden(flow, rows):
     x, y = rows
-    broken = Flow(flow.architecture, np.full(flow.architecture.size, np.nan))
+    broken = Flow(flow.architecture, np.full(flow.architecture.size, np.nan, np.float32))
     assert np.isnan(broken.log_prob(x, y)).all()
 
 
@@ -158,4 +160,4 @@ def test_wrong_shapes_are_named():
     with pytest.raises(ValueError, match="`x` and `y` must have as many rows as each other; got 4 and 5"):
         flow.log_prob(np.ones((4, 3)), np.ones((5, 2)))
     with pytest.raises(ValueError, match=r"`parameters` must have shape"):
-        Flow(flow.architecture, np.ones(3))
+        Flow(flow.architecture, np.ones(3, np.float32))

@@ -8,6 +8,7 @@ import torch
 import zuko
 
 from drystone.flows import from_zuko, to_zuko
+from drystone.flows.zuko import to_zuko as conversion
 
 from .conftest import double
 
@@ -23,7 +24,9 @@ def test_there_and_back_is_the_same_flow(flow):
     "module",
     [
         lambda: zuko.flows.MAF(3, 2, transforms=3, hidden_features=(20, 20)),
-        lambda: zuko.flows.MAF(4, 3, transforms=2, hidden_features=(9,) * 3, randperm=True, activation=torch.nn.Tanh),
+        lambda: zuko.flows.MAF(
+            4, 3, transforms=2, hidden_features=(9,) * 3, randperm=True, activation=torch.nn.Tanh
+        ),
         lambda: zuko.flows.NSF(3, 2, bins=5, transforms=2, hidden_features=(16, 16)),
         lambda: zuko.flows.NSF(1, 2, bins=5, transforms=2, hidden_features=(16, 16)),
     ],
@@ -58,10 +61,8 @@ def test_what_has_no_counterpart_is_refused_by_name(make, message):
 
 
 def test_dropout_acts_in_training_only(flow, rows):
-    from drystone.flows import zuko as conversion
-
     x, y = map(double, rows)
-    module = conversion.to_zuko(flow, dropout=0.5).double()
+    module = conversion(flow, dropout=0.5).double()
     plain = to_zuko(flow).double()(y).log_prob(x)
     assert torch.equal(module.eval()(y).log_prob(x), plain)
     if flow.architecture.layers:
