@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -184,15 +183,15 @@ def test_y_can_be_logged_and_reduced(simulations):
     assert np.isfinite(member.log_prob(theta, y)).all()
 
 
-def test_a_cluster_client_trains_the_same_members(simulations):
-    class Client:
-        """What of a ``dask.distributed.Client`` is used."""
-
-        def get_executor(self):
-            return ThreadPoolExecutor(1)
-
+def test_a_cluster_trains_the_same_members(simulations):
+    distributed = pytest.importorskip("distributed")
     options = {"members": 2, "sweep": SMALL, "epochs": 2}
-    assert_same(ds.train(*simulations, client=Client(), **options), ds.train(*simulations, **options))
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        there = ds.train(*simulations, client=client, **options)
+    assert_same(there, ds.train(*simulations, **options))
 
 
 def test_progress_is_quiet_off_a_terminal_and_shown_when_asked(simulations, capsys):

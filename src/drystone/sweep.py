@@ -73,9 +73,9 @@ class Sweep:
     """Ranges (low, high), both included, that the members' hyperparameters are drawn from independently.
 
     Sizes are uniform over the integers, except ``units``, which like ``learning_rate`` is uniform in its
-    logarithm; ``dropout`` is uniform. ``shuffle`` gives every member parameter orders of its own: single members
-    are no better for it, but being diverse they stack better. The defaults are many small ReLU networks; with
-    ``family="nsf"`` they are the best we know. Change what you like:
+    logarithm; ``dropout`` is uniform. ``shuffle`` gives every member parameter orders of its own: single
+    members are no better for it, but being diverse they stack better. The defaults are many small ReLU
+    networks; with ``family="nsf"`` they are the best we know. Change what you like:
     ``dataclasses.replace(Sweep(), units=(64, 128))``.
 
     Example:

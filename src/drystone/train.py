@@ -120,10 +120,10 @@ def train(
     waiting = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
     with (
         tqdm(total=len(jobs), unit="member", disable=None if progress is None else not progress) as bar,
-        _executor(engine, workers, client) as submit,
+        _submitting(data, engine, workers, client) as submit,
     ):
         _show(bar, done)
-        futures = {submit(run, job, data): job for job in waiting}
+        futures = {submit(job): job for job in waiting}
         for future in as_completed(futures):
             job, outcome = futures[future], future.result()
             if outcome.fit.diverged:
@@ -228,15 +228,19 @@ def _finished(
 
 
 @contextmanager
-def _executor(engine: str, workers: int | None, client: Any) -> Iterator[Callable[..., Future[Any]]]:
+def _submitting(
+    data: Data, engine: str, workers: int | None, client: Any
+) -> Iterator[Callable[[Job], Future[Outcome]]]:
     """Yield what submits a job: to threads of this process, or to a Dask cluster."""
     if client is not None:
-        yield client.get_executor().submit
+        shared = client.scatter(data, broadcast=True, hash=False)  # once, not with every job
+        cluster = client.get_executor()
+        yield lambda job: cluster.submit(run, job, shared)
         return
     # Torch has one random state per process and threads of its own: its members take turns.
     pool = ThreadPoolExecutor(1 if engine == "torch" else workers or cores())
     try:
-        yield pool.submit
+        yield lambda job: pool.submit(run, job, data)
     finally:
         # After an interruption the members in hand are finished and the others given up.
         pool.shutdown(cancel_futures=True)
