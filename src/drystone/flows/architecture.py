@@ -138,18 +138,13 @@ class Architecture:
         return views
 
     def initial(self, rng: np.random.Generator) -> NDArray[np.float32]:
-        r"""Draw starting parameters: uniform on :math:`\pm 1/\sqrt{\text{fan in}}`, zero where masked.
-
-        In the first layer context and features count as two layers that are added, as in sbi's networks.
-        """
+        r"""Draw starting parameters: uniform on :math:`\pm 1/\sqrt{\text{fan in}}`, zero where masked."""
         parameters = np.zeros(self.size, np.float32)
         for transform in self.matrices(parameters):
-            for k, (layer, matrix) in enumerate(zip(self.network, transform, strict=True)):
-                fan_in = np.full(layer.columns, layer.columns - 1)
-                if k == 0:
-                    fan_in[: 1 + self.context], fan_in[1 + self.context :] = self.context, self.features
+            for layer, matrix in zip(self.network, transform, strict=True):
+                bound = (layer.columns - 1) ** -0.5
                 allowed = np.arange(layer.columns) < np.array(layer.reach)[:, None]
-                matrix[:] = allowed * rng.uniform(-1, 1, matrix.shape) / np.sqrt(fan_in)
+                matrix[:] = allowed * rng.uniform(-bound, bound, matrix.shape)
         return parameters
 
     @cached_property
