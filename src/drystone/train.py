@@ -215,8 +215,10 @@ def _finished(
 ) -> dict[str, Member | Stored | None]:
     """Return what an earlier call finished, ``None`` for those that diverged."""
     done: dict[str, Member | Stored | None] = {}
-    for job in jobs if directory is not None else ():
-        path = Path(directory or "", f"{job.name}.json")
+    if directory is None:
+        return done
+    for job in jobs:
+        path = Path(directory, f"{job.name}.json")
         if path.exists():
             stored = storage.read(path, embedding)
             if stored.fingerprint != job.fingerprint:

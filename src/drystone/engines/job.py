@@ -55,29 +55,22 @@ class Outcome:
     fit: Fit
     embedding: nn.Module | None
     restarts: int
-    seconds: float
+    seconds: float = 0.0
 
 
 def run(job: Job, data: Data) -> Outcome:
     """Train one member; if it diverges, once more with a tenth of the learning rate."""
     begin = time.perf_counter()
-    outcome = None
-    for restart in range(2):
-        rate = job.configuration.learning_rate * 0.1**restart
-        configuration = replace(job.configuration, learning_rate=rate)
-        rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(*job.key, restart)))
-        architecture, result, embedding = _train(job, configuration, data, rng)
-        seconds = time.perf_counter() - begin
-        outcome = Outcome(architecture, configuration, result, embedding, restart, seconds)
-        if not result.diverged:
-            break
-    assert outcome is not None
-    return outcome
+    outcome = _attempt(job, data, 0)
+    if outcome.fit.diverged:
+        outcome = _attempt(job, data, 1)
+    return replace(outcome, seconds=time.perf_counter() - begin)
 
 
-def _train(
-    job: Job, configuration: Configuration, data: Data, rng: np.random.Generator
-) -> tuple[Architecture, Fit, nn.Module | None]:
+def _attempt(job: Job, data: Data, restart: int) -> Outcome:
+    rate = job.configuration.learning_rate * 0.1**restart
+    configuration = replace(job.configuration, learning_rate=rate)
+    rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(*job.key, restart)))
     if job.engine == "compiled":
         from drystone.engines.compiled import CompiledLearner
         from drystone.flows.kernels.blas import single_threaded
@@ -85,11 +78,13 @@ def _train(
         architecture = configuration.architecture(data.x.shape[1], data.y.shape[1], rng)
         with single_threaded():
             learner = CompiledLearner(architecture, configuration, data, rng)
-            return architecture, fit(learner, data.training, job.schedule, rng), None
+            result = fit(learner, data.training, job.schedule, rng)
+        return Outcome(architecture, configuration, result, None, restart)
+
     from drystone.engines.torch import TorchLearner, isolated_seed, with_state
 
     with isolated_seed(rng):
         learner = TorchLearner(configuration, data, job.embedding, job.device, rng)
         result = fit(learner, data.training, job.schedule, rng)
     embedding = None if learner.embedding is None else with_state(learner.embedding, result.state)
-    return learner.architecture, result, embedding
+    return Outcome(learner.architecture, configuration, result, embedding, restart)

@@ -49,7 +49,7 @@ class Architecture:
 
     Example:
         >>> Architecture("nsf", features=2, context=3, transforms=2, units=16, layers=1, bins=4).size
-        1122
+        1484
     """
 
     family: Literal["maf", "nsf"]

@@ -118,14 +118,20 @@ def activate(v, relu):
             v[i] = tanh(v[i])
 
 
+@inlined
+def _share(rate):
+    """Return how many of 256 levels are dropped, and what the others are multiplied by."""
+    threshold = min(round(rate * 256), 255)
+    return threshold, f32(256.0 / (256.0 - threshold))
+
+
 @kernel
 def drop(v, rate, state):
     r"""Set each entry to zero with probability ``rate`` and divide the others by 1 − rate.
 
     One xoroshiro128+ draw of 64 bits serves eight units, so the rate counts in steps of 1/256.
     """
-    threshold = round(rate * 256)
-    scale = f32(256.0 / (256.0 - threshold))
+    threshold, scale = _share(rate)
     draws = np.empty((v.size + 7) // 8, np.uint64)
     a, b = state[0], state[1]
     for i in range(draws.size):
@@ -145,8 +151,7 @@ def activate_back(g, v, relu, rate):
 
     No record of the dropped units is needed: they are those that are exactly zero.
     """
-    threshold = round(rate * 256)
-    scale = f32(256.0 / (256.0 - threshold))
+    threshold, scale = _share(rate)
     if relu:
         for i in range(g.size):
             g[i] = g[i] * scale if v[i] > f32(0.0) else f32(0.0)
