@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 __all__ = ["Conditioning", "Scaling"]
+
+# Rows of y transformed at a time.
+CHUNK = 8192
 
 
 @dataclass(frozen=True)
@@ -97,10 +101,11 @@ class Conditioning:
         if not 1 <= components <= min(v.shape):
             raise ValueError(f"`components` must be between 1 and {min(v.shape)}; got {components}.")
         mean = v.mean(axis=0)
-        _, deviations, axes = np.linalg.svd(v - mean, full_matrices=False)
-        deviations, axes = deviations[:components] / np.sqrt(len(v)), axes[:components]
-        if deviations[-1] <= 1e-6 * deviations[0]:
-            rank = int((deviations > 1e-6 * deviations[0]).sum())
+        c = v.shape[1]
+        variances, axes = eigh((v - mean).T @ (v - mean) / len(v), subset_by_index=[c - components, c - 1])
+        deviations, axes = np.sqrt(np.maximum(variances[::-1], 0.0)), axes.T[::-1]
+        rank = int((deviations > 1e-6 * deviations[0]).sum())
+        if rank < components:
             raise ValueError(f"`components` is {components} but `y` has rank {rank} only; ask for {rank}.")
         # The sign of an axis is arbitrary; its largest entry positive makes the result reproducible.
         signs = np.sign(axes[np.arange(components), np.abs(axes).argmax(axis=1)])
@@ -110,10 +115,15 @@ class Conditioning:
         """Return what the network sees of rows y, float32."""
         if self.log.ndim == 1 and (y.ndim != 2 or y.shape[1] != self.log.size):
             raise ValueError(f"`y` must have shape (N, {self.log.size}); got {y.shape}.")
+        # By chunks of rows, because the arithmetic is in double precision and y may be most of the memory.
+        chunks = [self._rows(y[start : start + CHUNK]) for start in range(0, len(y), CHUNK)]
+        return np.concatenate(chunks) if chunks else self._rows(y)
+
+    def _rows(self, y: NDArray[np.floating]) -> NDArray[np.float32]:
         v = np.clip(self.scaling.apply(_log(y, self.log)), -self.clip, self.clip)
         if self.mean is not None and self.axes is not None:
             v = (v - self.mean) @ self.axes
-        return np.ascontiguousarray(v, np.float32)
+        return v.astype(np.float32)
 
 
 def _log(y: NDArray[np.floating], columns: NDArray[np.bool_]) -> NDArray[np.float64]:

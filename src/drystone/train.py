@@ -27,6 +27,7 @@ from drystone.engines.loop import Data, Schedule
 from drystone.ensemble import Ensemble, cores
 from drystone.errors import ConvergenceWarning
 from drystone.flows.flow import Flow
+from drystone.flows.kernels.blas import single_threaded
 from drystone.member import History, Member
 from drystone.standardise import Conditioning, Scaling
 from drystone.storage import Stored
@@ -102,11 +103,13 @@ def train(
 
     x = _unbounded(theta, support)
     scaling = Scaling.fit(x[training])
-    conditioning = Conditioning.fit(y[training], log=log_y, clip=clip_y, components=components)
-    data = Data(np.ascontiguousarray(scaling.apply(x), np.float32), conditioning(y), training, held_out)
+    with single_threaded():  # rounding must not depend on the number of cores
+        conditioning = Conditioning.fit(y[training], log=log_y, clip=clip_y, components=components)
+        data = Data(scaling.apply(x).astype(np.float32), conditioning(y), training, held_out)
 
     schedule = Schedule(epochs, patience, tuple(sorted(set(snapshots))))
-    common = _digest(data, support, schedule, engine, getattr(embedding, "__qualname__", type(embedding)))
+    maker = getattr(embedding, "__qualname__", type(embedding).__name__)
+    common = _digest(theta, y, support, validation, log_y, clip_y, components, schedule, engine, maker)
     jobs = [
         Job(
             f"{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule, embedding,
@@ -202,11 +205,11 @@ def _configurations(
     return [sweep.draw(family, np.random.default_rng(s)) for s in seeds]
 
 
-def _digest(data: Data, *settings: object) -> str:
+def _digest(theta: NDArray, y: NDArray, *settings: object) -> str:
     """Sum up what the members have in common, so that a directory is never continued with other data."""
     digest = hashlib.sha256(repr(settings).encode())
-    for array in (data.x, data.y, data.training):
-        digest.update(array.tobytes())
+    for array in (theta, y):
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
