@@ -29,6 +29,14 @@ def test_there_and_back_is_the_identity(support, theta):
     np.testing.assert_allclose(support.to_theta(support.to_real(theta)[0]), theta, rtol=1e-12)
 
 
+def test_small_positive_parameters_are_told_apart():
+    rates = np.array([[1e-12], [3e-12], [0.0]])
+    x, log_det = Support.of((0, np.inf), 1).to_real(rates)
+    assert x[1] - x[0] == pytest.approx(np.log(3))
+    np.testing.assert_allclose(log_det, -x[:, 0])
+    assert np.isfinite(x).all()
+
+
 def test_every_real_vector_lands_in_the_support(support):
     x = np.random.default_rng(1).normal(size=(100, 4)) * 1000
     with np.errstate(over="ignore"):

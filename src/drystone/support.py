@@ -9,9 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Support"]
 
-# How close to an end of its interval a parameter may stand, in units of the interval: float32 simulations
-# do fall on the ends, where the logit is infinite.
+# How close to an end of its interval a parameter may stand: float32 simulations do fall on the ends, where
+# the logarithm is infinite. In units of the interval; where it has one end only there is no unit, and only an
+# exact hit is moved.
 MARGIN = 1e-7
+LEAST = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Support:
         if not self.bounded:
             return x, np.zeros(len(x))
         low, high = np.where(below, self.lower, 0.0), np.where(above, self.upper, 0.0)
-        least = MARGIN * np.where(below & above, high - low, 1.0)
+        least = np.where(below & above, MARGIN * (high - low), LEAST)
         from_lower = np.log(np.maximum(theta - low, least), where=below, out=np.zeros_like(x))
         from_upper = np.log(np.maximum(high - theta, least), where=above, out=np.zeros_like(x))
         x = np.where(below | above, from_lower - from_upper, x)

@@ -60,6 +60,14 @@ def test_what_has_no_counterpart_is_refused_by_name(make, message):
         from_zuko(make(3, 2))
 
 
+def test_torchs_random_state_is_left_alone(flow):
+    torch.manual_seed(0)
+    to_zuko(flow)
+    drawn = torch.rand(1)
+    torch.manual_seed(0)
+    assert torch.equal(drawn, torch.rand(1))
+
+
 def test_dropout_acts_in_training_only(flow, rows):
     x, y = map(double, rows)
     module = conversion(flow, dropout=0.5).double()

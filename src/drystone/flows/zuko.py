@@ -39,26 +39,26 @@ def to_zuko(flow: Flow, dropout: float = 0.0) -> zuko.flows.Flow:
     else:
         univariate = partial(zuko.transforms.MonotonicRQSTransform, bound=a.bound, slope=_SLOPE)
         shapes = ((a.bins,), (a.bins,), (a.bins - 1,))
-    transforms = [
-        _transform(
-            a.features,
-            a.context,
-            order=torch.from_numpy(np.argsort(order)),
-            univariate=univariate,
-            shapes=shapes,
-            hidden_features=[a.units] * (a.layers + 1),
-            activation=_ACTIVATIONS[a.activation],
-        )
-        for order in a.permutations
-    ]
+    with torch.random.fork_rng(devices=[]):  # zuko draws starting parameters, which are written over below
+        transforms = [
+            _transform(
+                a.features,
+                a.context,
+                order=torch.from_numpy(np.argsort(order)),
+                univariate=univariate,
+                shapes=shapes,
+                hidden_features=[a.units] * (a.layers + 1),
+                activation=_ACTIVATIONS[a.activation],
+            )
+            for order in a.permutations
+        ]
     normal = zuko.lazy.UnconditionalDistribution(
         zuko.distributions.DiagNormal, torch.zeros(a.features), torch.ones(a.features), buffer=True
     )
     module = zuko.flows.Flow(transforms, normal)
     for _, matrix, linear, rows, columns in _pairs(a, flow.parameters, module):
         with torch.no_grad():
-            # What is masked is zero here and has random numbers under zuko's mask: zero is tidier.
-            linear.weight.zero_()
+            linear.weight.zero_()  # also what zuko's masks hide
             kept = columns >= 0
             linear.weight[rows[:, None], columns[kept]] = torch.from_numpy(matrix[:, 1:][:, kept])
             linear.bias[rows] = torch.from_numpy(matrix[:, 0].copy())
