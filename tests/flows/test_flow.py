@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from flow_zoo import ARCHITECTURES, double, flow_of, points
 
 from drystone.engines.compiled import CompiledLearner
 from drystone.engines.loop import Data
@@ -9,7 +10,15 @@ from drystone.flows import Architecture, Flow
 from drystone.flows.zuko import parameters_of
 from drystone.sweep import Configuration
 
-from .conftest import double, flow_of
+
+@pytest.fixture(params=ARCHITECTURES.values(), ids=list(ARCHITECTURES))
+def flow(request):
+    return flow_of(request.param)
+
+
+@pytest.fixture
+def rows(flow):
+    return points(flow)
 
 
 def one_step(flow, x, y, dropout=0.0):

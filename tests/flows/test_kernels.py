@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from flow_zoo import double
 
 from drystone.engines.compiled import CompiledLearner
 from drystone.engines.loop import Data
@@ -11,8 +12,6 @@ from drystone.flows.kernels import blas, compiled, network
 from drystone.flows.kernels.compiled import f32
 from drystone.flows.zuko import parameters_of
 from drystone.sweep import Configuration
-
-from .conftest import double
 
 
 def over(function, x):

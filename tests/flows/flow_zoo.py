@@ -1,8 +1,8 @@
 """Flows far from the identity: the subjects of all tests."""
 
 import numpy as np
-import pytest
 import torch
+from numpy.typing import ArrayLike, NDArray
 
 from drystone.flows import Architecture, Flow
 
@@ -26,18 +26,13 @@ def flow_of(architecture: Architecture, seed: int = 1) -> Flow:
     return flow
 
 
-@pytest.fixture(params=ARCHITECTURES.values(), ids=list(ARCHITECTURES))
-def flow(request):
-    return flow_of(request.param)
-
-
-@pytest.fixture
-def rows(flow):
-    """Points x (53, d), some outside the splines' bound, and contexts y (53, c)."""
+def points(flow: Flow) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return x (53, d), some outside the splines' bound, and contexts y (53, c)."""
     rng = np.random.default_rng(2)
     x = 1.7 * rng.standard_normal((53, flow.architecture.features), np.float32)
     return x, rng.standard_normal((53, flow.architecture.context), np.float32)
 
 
-def double(array) -> torch.Tensor:
+def double(array: ArrayLike) -> torch.Tensor:
+    """Return a tensor in double precision."""
     return torch.from_numpy(np.array(array, np.float64))

@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 import torch
 import zuko
+from flow_zoo import ARCHITECTURES, double, flow_of, points
 
 from drystone.flows import from_zuko, to_zuko
 from drystone.flows.zuko import to_zuko as conversion
 
-from .conftest import double
+
+@pytest.fixture(params=ARCHITECTURES.values(), ids=list(ARCHITECTURES))
+def flow(request):
+    return flow_of(request.param)
+
+
+@pytest.fixture
+def rows(flow):
+    return points(flow)
 
 
 def test_there_and_back_is_the_same_flow(flow):
