@@ -28,9 +28,7 @@ from drystone.sweep import Configuration
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
 RESULTS = Path(__file__).parent / "results"
-MAF = Configuration(
-    "maf", transforms=5, units=50, layers=2, activation="tanh", batch_size=50, learning_rate=5e-4
-)
+MAF = Configuration("maf", transforms=5, units=50, layers=2, activation="tanh", batch_size=50, learning_rate=5e-4)
 NSF = replace(MAF, family="nsf", bins=10)
 
 
@@ -40,9 +38,7 @@ def simulate(n, seed):
     theta = rng.uniform(-3, 3, (n, 5))
     s1, s2, rho = theta[:, 2:3] ** 2, theta[:, 3:4] ** 2, np.tanh(theta[:, 4:])
     e1, e2 = rng.standard_normal((2, n, 4))
-    y = np.stack(
-        [theta[:, :1] + s1 * e1, theta[:, 1:2] + s2 * (rho * e1 + np.sqrt(1 - rho**2) * e2)], axis=-1
-    )
+    y = np.stack([theta[:, :1] + s1 * e1, theta[:, 1:2] + s2 * (rho * e1 + np.sqrt(1 - rho**2) * e2)], axis=-1)
     return theta.astype(np.float32), y.reshape(n, 8).astype(np.float32)
 
 
@@ -72,9 +68,7 @@ def seconds_per_epoch(configurations, theta, y, epochs=3, repeats=3, workers=1, 
 
     def run(epochs):
         begin = clock()
-        ds.train(
-            theta, y, sweep=configurations, epochs=epochs, patience=None, workers=workers, progress=False
-        )
+        ds.train(theta, y, sweep=configurations, epochs=epochs, patience=None, workers=workers, progress=False)
         return clock() - begin
 
     return (min(run(1 + epochs) for _ in range(repeats)) - min(run(1) for _ in range(repeats))) / epochs
@@ -91,9 +85,7 @@ def compile():
     )
     with tempfile.TemporaryDirectory() as cache:
         command = ["env", f"NUMBA_CACHE_DIR={cache}", sys.executable, "-c", first_use]
-        first, again = (
-            [float(x) for x in subprocess.check_output(command, text=True).split()] for _ in range(2)
-        )
+        first, again = ([float(x) for x in subprocess.check_output(command, text=True).split()] for _ in range(2))
     return {"import": again[0], "first use": first[1], "from the cache": again[1]}
 
 

@@ -56,9 +56,7 @@ def test_members_are_read_back_to_the_bit_and_only_when_used(ensemble, simulatio
     assert [isinstance(member, Stored) for member in again._members] == [True, False, True]
     np.testing.assert_array_equal(again.log_prob(theta, y), ensemble.log_prob(theta, y))
     np.testing.assert_array_equal(again.sample(3, y, seed=0), ensemble.sample(3, y, seed=0))
-    np.testing.assert_array_equal(
-        again.snapshot(2).log_prob(theta, y), ensemble.snapshot(2).log_prob(theta, y)
-    )
+    np.testing.assert_array_equal(again.snapshot(2).log_prob(theta, y), ensemble.snapshot(2).log_prob(theta, y))
 
 
 def test_a_slice_is_an_ensemble(ensemble):

@@ -21,9 +21,7 @@ def simulations():
 @pytest.fixture(scope="module", params=["maf", "nsf"])
 def member(request, simulations):
     configuration = ds.Configuration(request.param, transforms=2, units=12, layers=1, bins=4)
-    return ds.train(
-        *simulations, sweep=[configuration], prior=PRIOR, epochs=5, log_y=[0, 3, 4], components=3
-    )[0]
+    return ds.train(*simulations, sweep=[configuration], prior=PRIOR, epochs=5, log_y=[0, 3, 4], components=3)[0]
 
 
 def test_the_module_is_the_same_density(member, simulations):

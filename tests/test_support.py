@@ -46,8 +46,7 @@ def test_every_real_vector_lands_in_the_support(support):
 def test_the_jacobian_is_the_slope(support, theta):
     h = 1e-6
     slopes = [
-        (support.to_real(theta + h * e)[0] - support.to_real(theta - h * e)[0]) @ e / (2 * h)
-        for e in np.eye(4)
+        (support.to_real(theta + h * e)[0] - support.to_real(theta - h * e)[0]) @ e / (2 * h) for e in np.eye(4)
     ]
     np.testing.assert_allclose(support.to_real(theta)[1], np.log(slopes).sum(axis=0), atol=1e-5)
 

@@ -144,9 +144,7 @@ def test_a_diverged_member_is_tried_once_more_and_then_left_out(simulations, tmp
     fine = ds.Configuration(transforms=2, units=8, layers=1)
     # Steps of 10³⁰ overflow whatever the divisor.
     wild = ds.Configuration(transforms=2, units=8, layers=1, learning_rate=1e30)
-    with pytest.warns(
-        ds.ConvergenceWarning, match="1 of 2 members diverged twice and were left out: maf-001"
-    ):
+    with pytest.warns(ds.ConvergenceWarning, match="1 of 2 members diverged twice and were left out: maf-001"):
         ensemble = ds.train(*simulations, sweep=[fine, wild], epochs=3, directory=tmp_path)
     assert ensemble.names == ("maf-000",)
     assert ensemble.diverged == ("maf-001",)

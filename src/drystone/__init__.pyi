@@ -1,17 +1,70 @@
-from . import flows
+from . import flows, forms, scores, solvers, tasks, toy
+from .compare import Comparison, compare
 from .ensemble import Ensemble
 from .errors import ConvergenceWarning, IntractableError, StackingError
+from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
+from .posterior import StackedPosterior
+from .scores import (
+    EnergyScore,
+    IntervalScore,
+    JensenShannon,
+    LogScore,
+    MeanScore,
+    MomentScore,
+    RankCvM,
+    RankMoments,
+    RowScore,
+    Score,
+)
+from .simulate import simulate
+from .simulations import Simulations
+from .stack import stack
+from .stacking import Stacking
 from .sweep import Configuration, Sweep
+from .table import Table
+from .tasks import Task
 from .train import train
+from .tune import Tuned, tune
 
 __version__: str
 __all__ = [
+    "Comparison",
     "Configuration",
     "ConvergenceWarning",
+    "EnergyScore",
     "Ensemble",
+    "Form",
+    "IntervalAggregation",
+    "IntervalScore",
     "IntractableError",
+    "JensenShannon",
+    "LocalMixture",
+    "LogScore",
+    "MeanScore",
+    "Mixture",
+    "MomentScore",
+    "RankCvM",
+    "RankMoments",
+    "RowScore",
+    "SampleAggregation",
+    "Score",
+    "Simulations",
+    "StackedPosterior",
+    "Stacking",
     "StackingError",
     "Sweep",
+    "Table",
+    "Task",
+    "Tuned",
+    "compare",
     "flows",
+    "forms",
+    "scores",
+    "simulate",
+    "solvers",
+    "stack",
+    "tasks",
+    "toy",
     "train",
+    "tune",
 ]

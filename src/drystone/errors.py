@@ -8,7 +8,7 @@ class StackingError(Exception):
 
 
 class IntractableError(StackingError, TypeError):
-    """The form cannot give what the score needs (a blank cell of the paper's Table 1)."""
+    """A form lacks what a score needs (a blank cell of the paper's Table 1), or a task has no likelihood."""
 
 
 class ConvergenceWarning(UserWarning):

@@ -79,9 +79,7 @@ class _Standardise(Transform):
     codomain = constraints.real_vector
     bijective = True
 
-    def __init__(
-        self, lower: torch.Tensor, upper: torch.Tensor, shift: torch.Tensor, scale: torch.Tensor
-    ) -> None:
+    def __init__(self, lower: torch.Tensor, upper: torch.Tensor, shift: torch.Tensor, scale: torch.Tensor) -> None:
         super().__init__()
         self.below, self.above = lower.isfinite(), upper.isfinite()
         self.lower = torch.where(self.below, lower, 0.0)
@@ -110,7 +108,5 @@ class _Standardise(Transform):
     def _inverse(self, y: torch.Tensor) -> torch.Tensor:
         x = y * self.scale + self.shift
         box = self.lower + (self.upper - self.lower) * torch.sigmoid(x)
-        theta = torch.where(
-            self.below, self.lower + x.exp(), torch.where(self.above, self.upper - (-x).exp(), x)
-        )
+        theta = torch.where(self.below, self.lower + x.exp(), torch.where(self.above, self.upper - (-x).exp(), x))
         return torch.where(self.below & self.above, box, theta)

@@ -112,9 +112,7 @@ class Stored:
     def history(self) -> History:
         """How training went."""
         stored = self.description["history"]
-        return History(
-            **{**stored, "losses": tuple(stored["losses"]), "validation": tuple(stored["validation"])}
-        )
+        return History(**{**stored, "losses": tuple(stored["losses"]), "validation": tuple(stored["validation"])})
 
     def load(self) -> Member:
         """Read the arrays."""

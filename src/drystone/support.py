@@ -46,14 +46,10 @@ class Support:
         for name in ("lower", "upper"):
             object.__setattr__(self, name, np.atleast_1d(np.asarray(getattr(self, name), np.float64)))
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1:
-            raise ValueError(
-                f"bounds must both have shape (d,); got {self.lower.shape} and {self.upper.shape}."
-            )
+            raise ValueError(f"bounds must both have shape (d,); got {self.lower.shape} and {self.upper.shape}.")
         if not (self.lower < self.upper).all():
             columns = np.flatnonzero(~(self.lower < self.upper)).tolist()
-            raise ValueError(
-                f"lower bounds must be below upper bounds; they are not for parameters {columns}."
-            )
+            raise ValueError(f"lower bounds must be below upper bounds; they are not for parameters {columns}.")
 
     @classmethod
     def of(cls, prior: object, d: int) -> Support:

@@ -97,9 +97,7 @@ class Sweep:
         for name in ("transforms", "units", "layers", "bins", "dropout", "batch_size", "learning_rate"):
             low, high = getattr(self, name)
             if not low <= high:
-                raise ValueError(
-                    f"`{name}` must be a range (low, high) with low ≤ high; got ({low}, {high})."
-                )
+                raise ValueError(f"`{name}` must be a range (low, high) with low ≤ high; got ({low}, {high}).")
 
     @classmethod
     def paper(cls) -> Sweep:

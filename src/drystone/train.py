@@ -160,9 +160,7 @@ def _arrays(theta: ArrayLike, y: ArrayLike, structured: bool) -> tuple[NDArray, 
     for name, values in (("theta", theta), ("y", y)):
         bad = int((~np.isfinite(values)).reshape(len(values), -1).any(axis=1).sum())
         if bad:
-            raise ValueError(
-                f"`{name}` must be finite; {bad} of {len(values)} rows are not. Drop those rows."
-            )
+            raise ValueError(f"`{name}` must be finite; {bad} of {len(values)} rows are not. Drop those rows.")
     return theta, y
 
 
@@ -251,13 +249,9 @@ def _submitting(
         pool.shutdown(cancel_futures=True)
 
 
-def _member(
-    name: str, outcome: Outcome, support: Support, scaling: Scaling, conditioning: Conditioning
-) -> Member:
+def _member(name: str, outcome: Outcome, support: Support, scaling: Scaling, conditioning: Conditioning) -> Member:
     fit = outcome.fit
-    history = History(
-        tuple(fit.losses), tuple(fit.validation), fit.best_epoch, outcome.restarts, outcome.seconds
-    )
+    history = History(tuple(fit.losses), tuple(fit.validation), fit.best_epoch, outcome.restarts, outcome.seconds)
     flow = Flow(outcome.architecture, fit.state["flow"])
     return Member(
         name,

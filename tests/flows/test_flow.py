@@ -87,9 +87,9 @@ def test_the_gradient_with_dropout_is_the_slope_of_the_loss(activation):
     direction = gradient / np.linalg.norm(gradient)
     h = 1e-2
     ahead, behind = (
-        one_step(
-            Flow(architecture, (flow.parameters + s * h * direction).astype(np.float32)), x, y, dropout=0.3
-        )[0]
+        one_step(Flow(architecture, (flow.parameters + s * h * direction).astype(np.float32)), x, y, dropout=0.3)[
+            0
+        ]
         for s in (1, -1)
     )
     assert (ahead - behind) / (2 * h) == pytest.approx(np.linalg.norm(gradient), rel=2e-3)

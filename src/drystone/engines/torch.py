@@ -47,9 +47,7 @@ class TorchLearner:
         with torch.no_grad():
             context = self._context(self.y[:2])
         if context.ndim != 2:
-            raise ValueError(
-                f"`embedding` must give a vector per row, (N, c); got shape {tuple(context.shape)}."
-            )
+            raise ValueError(f"`embedding` must give a vector per row, (N, c); got shape {tuple(context.shape)}.")
         self.architecture = configuration.architecture(data.x.shape[1], context.shape[1], rng)
         self.flow = to_zuko(Flow.initial(self.architecture, rng), configuration.dropout).to(device)
         self.parts = nn.ModuleList([self.flow] if self.embedding is None else [self.flow, self.embedding])

@@ -62,9 +62,7 @@ class Flow:
             density.log_prob(self.architecture.plan, self.parameters, x, y, out)
         return out
 
-    def sample(
-        self, n: int, y: ArrayLike, seed: int | np.random.Generator | None = None
-    ) -> NDArray[np.float32]:
+    def sample(self, n: int, y: ArrayLike, seed: int | np.random.Generator | None = None) -> NDArray[np.float32]:
         r"""Return n draws from :math:`q(x \mid y_m)` for each row of y (N, c), as an array (n, N, d)."""
         y = _rows(y, self.architecture.context, "y")
         rng = np.random.default_rng(seed)

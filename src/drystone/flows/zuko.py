@@ -140,9 +140,7 @@ def _architecture_of(module: zuko.flows.Flow) -> Architecture:
     plain |= {zuko.nn.MaskedLinear, zuko.nn.MaskedMLP, zuko.nn.MLP}
     if parts - plain or len(activations) != 1:
         names = sorted(part.__name__ for part in (parts - plain) | activations)
-        raise ValueError(
-            f"expected plain layers with either ReLU or Tanh throughout; got {', '.join(names)}."
-        )
+        raise ValueError(f"expected plain layers with either ReLU or Tanh throughout; got {', '.join(names)}.")
 
     univariate = transforms[0].univariate
     options = univariate.keywords if isinstance(univariate, partial) else {}

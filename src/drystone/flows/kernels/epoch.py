@@ -13,9 +13,7 @@ __all__ = ["gradient", "train_epoch"]
 
 
 @entry
-def train_epoch(
-    plan, parameters, mean, square, steps, state, runs, x, y, order, B, learning_rate, clip, rate
-):
+def train_epoch(plan, parameters, mean, square, steps, state, runs, x, y, order, B, learning_rate, clip, rate):
     """Train on rows ``order`` of x (N, d) and y (N, c) in batches of B, in place; return the mean loss.
 
     A remainder of fewer than B rows is left out. ``mean``, ``square`` and ``steps`` are Adam's state,
@@ -93,9 +91,7 @@ def gradient(plan, parameters, x, y, rows, rate, state, buffers, gradients):
             affine.backward(o[t], u[t, 1 + c :], weight, g, go)
         first, squares, last = network.split(plan, parameters, t)
         Gfirst, Gsquares, Glast = network.split(plan, gradients, t)
-        network.backward(
-            plan, first, squares, last, u[t], h[t], rate, go, gh, spare, gu, Gfirst, Gsquares, Glast
-        )
+        network.backward(plan, first, squares, last, u[t], h[t], rate, go, gh, spare, gu, Gfirst, Gsquares, Glast)
         # An input reaches the loss through its own map (g) and through the network (gu).
         for i in range(d):
             for n in range(B):

@@ -1,0 +1,62 @@
+"""Arrays as users hold them (NumPy, torch, xarray, lists) to NumPy, with their shapes checked.
+
+Shapes are written with the letters of the paper: K members, N simulations, S draws, d parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["as_numpy", "checked"]
+
+DIMS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter"}
+
+
+def as_numpy(value: Any) -> np.ndarray:
+    """View ``value`` as a NumPy array; a torch tensor is detached and brought to the CPU first."""
+    if type(value).__module__.partition(".")[0] == "torch":
+        value = value.detach().cpu().numpy()
+    return np.asarray(value)
+
+
+def checked(name: str, value: Any, letters: str, sizes: dict[str, int]) -> np.ndarray:
+    """Return ``value`` as an array whose axes have the ``letters`` of its shape, or say what is wrong.
+
+    Sizes that are not known yet are read off ``value`` and added to ``sizes``, so that the first array to name
+    an axis decides and later ones must agree. With one parameter the last axis may be missing. An xarray
+    ``DataArray`` with our dimension names is transposed to our order.
+
+    Args:
+        name: the argument's name, for the message.
+        value: the array.
+        letters: one letter an axis, such as ``"KNd"``.
+        sizes: known sizes by letter; extended in place.
+    """
+    if type(value).__name__ == "DataArray" and set(value.dims) == {DIMS[letter] for letter in set(letters)}:
+        value = value.transpose(*(DIMS[letter] for letter in letters))
+    array = as_numpy(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"`{name}` must hold real numbers; got dtype {array.dtype}.")
+    if letters.endswith("d") and array.ndim == len(letters) - 1 and sizes.get("d", 1) == 1:
+        array = array[..., None]
+    expected = tuple(sizes.get(letter) for letter in letters)
+    fits = len(expected) == array.ndim and all(
+        want in (None, have) for want, have in zip(expected, array.shape, strict=False)
+    )
+    if not fits:
+        named = ", ".join(letters)
+        wanted = ", ".join(
+            letter if size is None else str(size) for letter, size in zip(letters, expected, strict=True)
+        )
+        turned = (
+            array.ndim == len(expected)
+            and array.shape != array.shape[::-1]
+            and all(want in (None, have) for want, have in zip(expected, array.shape[::-1], strict=True))
+        )
+        hint = " Is it transposed?" if turned else ""
+        raise ValueError(f"`{name}` must have shape ({named}) = ({wanted}); got {array.shape}.{hint}")
+    for letter, size in zip(letters, array.shape, strict=True):
+        sizes.setdefault(letter, size)
+    return array

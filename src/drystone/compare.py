@@ -1,0 +1,230 @@
+r"""Honest numbers: stacked against the best single member and uniform weights, on rows nobody was fitted to.
+
+The best member is chosen *for each metric on the validation rows*; every value and every gain is measured on the
+test rows, with standard errors. Gains are paired (same rows), which is what makes small ones visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import torch
+
+from drystone.forms import Mixture, View
+from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RowScore, Score
+from drystone.stack import stack
+from drystone.stacking import Stacking
+from drystone.table import Table
+from drystone.threads import one_thread
+
+__all__ = ["METRICS", "Comparison", "Metric", "compare"]
+
+# Resamplings of the rows behind the standard error of a metric that is not a mean over rows.
+BOOTSTRAP = 200
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number to judge by.
+
+    Attributes:
+        name: as printed.
+        needs: the statistics of the stacked posterior it looks at.
+        value: view and row weights (R, N) to values (R,): the metric under each of R weightings of the rows.
+        rows: view to (N,) if the metric is a mean over rows; its standard error is then that of a mean.
+        sign: +1 if lower is better, −1 if higher.
+        floor: N to the value an exactly calibrated posterior has on average, if that is not the optimum 0.
+    """
+
+    name: str
+    needs: frozenset[str]
+    value: Callable[[View, np.ndarray], np.ndarray]
+    rows: Callable[[View], np.ndarray] | None = None
+    sign: int = 1
+    floor: Callable[[float], float] | None = None
+
+
+def of_rows(name: str, score: RowScore, sign: int = 1) -> Metric:
+    """The metric of a score that is a mean over rows."""
+
+    def rows(view: View) -> np.ndarray:
+        return sign * score.rows(view).numpy()
+
+    return Metric(name, score.needs, lambda view, a: a @ rows(view), rows, sign)
+
+
+def _rank_distance(view: View, a: np.ndarray) -> np.ndarray:
+    r"""Cramér–von Mises distance of each weighting: Σ a (r − u)² + Σ a³/12, averaged over margins."""
+    total = np.zeros(len(a))
+    for column in view.rank().numpy().T:
+        order = np.argsort(column)
+        weights = a[:, order]
+        u = np.cumsum(weights, 1) - weights / 2
+        total += (weights * (column[order] - u) ** 2).sum(1) + (weights**3).sum(1) / 12
+    return total / view.theta.shape[1]
+
+
+def coverage_error(alpha: float) -> Metric:
+    """|coverage − (1 − alpha)| of central intervals, averaged over parameters, read off the ranks."""
+
+    def value(view: View, a: np.ndarray) -> np.ndarray:
+        r = view.rank().numpy()
+        inside = (alpha / 2 <= r) & (r <= 1 - alpha / 2)
+        return np.abs(a @ inside - (1 - alpha)).mean(1)
+
+    return Metric(f"{1 - alpha:.0%} coverage error", frozenset({"rank"}), value)
+
+
+METRICS: tuple[Metric, ...] = (
+    of_rows("log density", LogScore(), sign=-1),
+    Metric("rank distance D", frozenset({"rank"}), _rank_distance, floor=lambda N: 1 / (6 * N)),
+    coverage_error(0.1),
+    of_rows("moment error", MomentScore(diagonal=True)),
+    of_rows("energy score", EnergyScore()),
+    of_rows("90% interval score", IntervalScore(0.1)),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods judged by metrics on test rows.
+
+    Attributes:
+        frame: a row a metric and method, with columns metric, method, member (the best), value, se, gain and
+            gain_se (over the best member, positive is better), gain_over_uniform and its se, floor, better
+            ("higher" or "lower").
+        fits: the stackings that were compared, by name.
+        rows: how many test rows.
+    """
+
+    frame: pd.DataFrame
+    fits: Mapping[str, Stacking] = field(default_factory=dict)
+    rows: int = 0
+
+    def __str__(self) -> str:
+        legend = f"{self.rows} test rows; ± one standard error; gains are paired, + is better."
+        return f"{_printed(self.frame)}\n\n{legend}"
+
+    __repr__ = __str__
+
+
+def compare(
+    validation: Table,
+    test: Table,
+    fits: Mapping[str, Stacking] | Stacking | None = None,
+    *,
+    metrics: tuple[Metric, ...] = METRICS,
+    seed: int = 0,
+) -> Comparison:
+    """Judge stackings against the best single member and uniform weights.
+
+    Args:
+        validation: rows on which the best member is chosen, for each metric (and stacked, if ``fits`` is None).
+        test: untouched rows on which everything is measured.
+        fits: stackings by name; None for one by the log score (by energy if the table has no densities).
+        metrics: what to judge by; those the tables cannot give are left out.
+        seed: of the bootstrap behind standard errors of ranks and coverage.
+    """
+    if set(validation.names) != set(test.names):
+        raise ValueError("`validation` and `test` must have the same members.")
+    validation = validation.select(members=list(test.names))
+    if fits is None:
+        score: Score = LogScore() if "log_q" in validation.gives else EnergyScore()
+        fits = stack(validation, Mixture(), score)
+    if isinstance(fits, Stacking):
+        fits = {"stacked": fits}
+    clash = {"best", "uniform"} & set(fits)
+    if clash:
+        raise ValueError(f"`fits` may not be called {sorted(clash)}; these names are taken.")
+    # The same resamplings for every method: that is what makes the gains paired.
+    rng = np.random.default_rng(seed)
+    resampled = rng.multinomial(test.N, test.row_weights, BOOTSTRAP) / test.N
+    usable = [metric for metric in metrics if _gives(metric, validation) and _gives(metric, test)]
+    if not usable:
+        raise ValueError("no metric can be computed from these tables.")
+    with torch.no_grad(), one_thread():
+        blocks = [_judge(metric, validation, test, fits, resampled) for metric in usable]
+    return Comparison(pd.concat(blocks, ignore_index=True), dict(fits), test.N)
+
+
+def _gives(metric: Metric, table: Table) -> bool:
+    return metric.needs <= table.gives
+
+
+def _judge(
+    metric: Metric, validation: Table, test: Table, fits: Mapping[str, Stacking], resampled: np.ndarray
+) -> pd.DataFrame:
+    """All methods by one metric."""
+    K = test.K
+    chosen = _best_member(metric, validation)
+    uniform = Mixture().combine({"weights": torch.full((K,), 1 / K, dtype=torch.float64)}, test)
+    views = {"best": _single(test, chosen), "uniform": uniform}
+    views |= {name: fit.view(test) for name, fit in fits.items() if metric.needs <= fit.form.gives}
+    measured = {method: _measure(metric, view, resampled) for method, view in views.items()}
+    lines = []
+    for method, (value, spread) in measured.items():
+        line: dict[str, object] = {"metric": metric.name, "method": method}
+        line["member"] = test.names[chosen] if method == "best" else ""
+        line |= {"value": value, "se": _se(spread, metric, test)}
+        for against, column in (("best", "gain"), ("uniform", "gain_over_uniform")):
+            base, base_spread = measured[against]
+            line[column] = np.nan if method == against else metric.sign * (base - value)
+            line[f"{column}_se"] = np.nan if method == against else _se(spread - base_spread, metric, test)
+        line["floor"] = metric.floor(test.effective_rows) if metric.floor else np.nan
+        line["better"] = "lower" if metric.sign > 0 else "higher"
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def _best_member(metric: Metric, validation: Table) -> int:
+    a = validation.row_weights[None]
+    values = [metric.sign * metric.value(_single(validation, k), a)[0] for k in range(validation.K)]
+    if np.isnan(values).all():
+        raise ValueError(f"no member has a finite {metric.name} on the validation rows.")
+    return int(np.nanargmin(values))
+
+
+def _single(table: Table, k: int) -> View:
+    """Member k alone, as a mixture of one."""
+    return Mixture().combine({"weights": torch.ones(1, dtype=torch.float64)}, table.select(members=[k]))
+
+
+def _measure(metric: Metric, view: View, resampled: np.ndarray) -> tuple[float, np.ndarray]:
+    """The value, and what its spread is read off: the rows' values, or the resamplings' values."""
+    value = float(metric.value(view, view.row_weights.numpy()[None])[0])
+    return value, metric.rows(view) if metric.rows else metric.value(view, resampled)
+
+
+def _se(spread: np.ndarray, metric: Metric, test: Table) -> float:
+    """Standard error of a weighted mean over rows; standard deviation over resamplings."""
+    if metric.rows is None:
+        return float(np.std(spread, ddof=1))
+    a = test.row_weights
+    with np.errstate(invalid="ignore"):
+        return float(np.sqrt((a**2 * (spread - a @ spread) ** 2).sum()))
+
+
+def _printed(frame: pd.DataFrame) -> str:
+    """The frame as an aligned table: a block a metric."""
+    lines = [f"{'':<34}{'value':>22}{'gain over best':>24}{'gain over uniform':>24}"]
+    for metric, block in frame.groupby("metric", sort=False):
+        first = block.iloc[0]
+        floor = "" if np.isnan(first["floor"]) else f", calibrated ≈ {first['floor']:.2g}"
+        lines.append(f"{metric} ({first['better']} is better{floor})")
+        for row in block.to_dict("records"):
+            label = f"{row['method']} ({row['member']})" if row["member"] else row["method"]
+            value = _pair(row["value"], row["se"])
+            gains = [_pair(row[column], row[f"{column}_se"], "+") for column in ("gain", "gain_over_uniform")]
+            lines.append(f"  {label:<32}{value:>22}{gains[0]:>24}{gains[1]:>24}")
+    return "\n".join(lines)
+
+
+def _pair(value: float, se: float, sign: str = "") -> str:
+    """``value ± se`` with the digits that the standard error supports."""
+    if np.isnan(value):
+        return ""
+    digits = 4 if not 1e-12 < se < np.inf else int(np.clip(1 - np.floor(np.log10(se)), 0, 8))
+    return f"{value:{sign}.{digits}f} ± {se:.{digits}f}"

@@ -1,0 +1,34 @@
+"""Small frozen objects (forms, scores, solvers) that print as they are written and travel as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+__all__ = ["Described"]
+
+
+@dataclass(frozen=True, repr=False)
+class Described:
+    """Base of our frozen dataclasses: ``repr`` shows the fields that differ from their defaults.
+
+    Example:
+        >>> from drystone.scores import MomentScore
+        >>> MomentScore(), MomentScore(diagonal=True)
+        (MomentScore(), MomentScore(diagonal=True))
+    """
+
+    def __repr__(self) -> str:
+        shown = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.default is MISSING or (value is not field.default and value != field.default):
+                shown.append(f"{field.name}={getattr(value, '__name__', None) or repr(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def describe(self) -> dict[str, Any]:
+        """The object as JSON: its class name and its fields."""
+        return {
+            "name": type(self).__name__,
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+        }

@@ -1,0 +1,88 @@
+r"""Distances between draws and truth, and between draws: the two halves of the energy score.
+
+.. math::
+    A_{kn} = E\|\tilde\theta_{kn} - \theta_n\|, \qquad
+    B_{jkn} = E\|\tilde\theta_{jn} - \tilde\theta'_{kn}\|
+
+B pairs every draw of j with the next draw of k, cyclically: unbiased, linear in the number of draws, and, since
+no draw ever meets itself, a member given twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drystone.table import Table
+
+__all__ = ["averages", "first_draws", "pairs", "spread", "to_truth"]
+
+# Distances held at once (32 MB in float64).
+BLOCK = 2**22
+
+
+def averages(table: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor, Tensor]:
+    """A_k = Σ_n a_n A_kn, (K,), and B_jk = Σ_n a_n B_jkn, (K, K); computed once for a table."""
+
+    def compute() -> tuple[Tensor, Tensor]:
+        unit, a = torch.tensor(scale), torch.as_tensor(table.row_weights)
+        between, done = torch.zeros(table.K, table.K, dtype=torch.float64), 0
+        for block in _blocks(first_draws(table, most) / unit):
+            between += torch.tensordot(a[done : done + len(block)], block, 1)
+            done += len(block)
+        return to_truth(table, scale) @ a, between
+
+    return table.remember(("distances", most, scale), compute)
+
+
+def to_truth(table: Table, scale: tuple[float, ...]) -> Tensor:
+    """A_kn, (K, N), over all draws of the table; computed once for a table."""
+
+    def compute() -> Tensor:
+        theta, unit = torch.as_tensor(table.theta)[:, None, :], torch.tensor(scale)
+        return torch.stack([((_draws(table, k) - theta) / unit).norm(dim=-1).mean(-1) for k in range(table.K)])
+
+    return table.remember(("to truth", scale), compute)
+
+
+def spread(table: Table, weights: Tensor, most: int, scale: Tensor) -> Tensor:
+    """Σ_jk w_j w_k B_jkn for weights (K,) or, one set a row, (N, K): (N,)."""
+    if weights.ndim == 2:  # many different weights will be asked for: hold B for every row
+        key = ("pairs", most, tuple(scale.tolist()))
+        between = table.remember(key, lambda: torch.cat(list(_blocks(first_draws(table, most) / scale))))
+        return torch.einsum("njk,nj,nk->n", between, weights, weights)
+    members = np.flatnonzero(weights.numpy())  # the others are not looked at
+    w = weights[members]
+    blocks = _blocks(first_draws(table, most, members) / scale)
+    return torch.cat([torch.einsum("njk,j,k->n", between, w, w) for between in blocks])
+
+
+def _blocks(draws: Tensor) -> Iterator[Tensor]:
+    """B of draws (K, N, M, d) in blocks of rows that fit in memory, (n, K, K) each."""
+    K, N, M, _ = draws.shape
+    step = max(1, BLOCK // (M * K**2))
+    return (pairs(draws[:, start : start + step]) for start in range(0, N, step))
+
+
+def pairs(draws: Tensor) -> Tensor:
+    """B_jkn from draws (K, n, M, d): (n, K, K)."""
+    draws = draws.permute(1, 2, 0, 3)
+    # The expansion |x|² − 2xy + |y|² would lose close pairs to rounding.
+    distance = torch.cdist(draws, draws.roll(-1, 1), compute_mode="donot_use_mm_for_euclid_dist").mean(1)
+    return (distance + distance.mT) / 2
+
+
+def first_draws(table: Table, most: int, members: np.ndarray | None = None) -> Tensor:
+    """The first draws of each member and row, at most ``most``, (K, N, M, d), in float64."""
+    if table.draws.shape[2] < 2:
+        raise ValueError("distances between draws need at least 2 draws a simulation; got 1.")
+    chosen = range(table.K) if members is None else members
+    return torch.stack([_draws(table, k)[:, :most].double() for k in chosen])
+
+
+def _draws(table: Table, k: int) -> Tensor:
+    """Draws of one member, (N, S, d); writeable (copied if not), which torch asks of arrays it shares."""
+    return torch.as_tensor(np.require(table.draws[int(k)], requirements="W"))

@@ -1,0 +1,20 @@
+"""Rows of the paper's Table 1: ways to combine K posteriors."""
+
+from drystone.forms.form import Form, Params, View
+from drystone.forms.interval import IntervalAggregation
+from drystone.forms.local import LocalMixture
+from drystone.forms.mixture import Mixture
+from drystone.forms.sample import SampleAggregation
+
+__all__ = [
+    "FORMS",
+    "Form",
+    "IntervalAggregation",
+    "LocalMixture",
+    "Mixture",
+    "Params",
+    "SampleAggregation",
+    "View",
+]
+
+FORMS: tuple[type[Form], ...] = (Mixture, LocalMixture, SampleAggregation, IntervalAggregation)

@@ -1,0 +1,123 @@
+r"""Aggregation of intervals (Sec. 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drystone.forms.form import Form, Params, View
+from drystone.levels import Levels, check_levels, each_level
+from drystone.table import Table
+
+__all__ = ["CONSTRAINTS", "IntervalAggregation"]
+
+# What the weights of an end may be.
+CONSTRAINTS = ("free", "nonnegative", "convex")
+
+
+@dataclass(frozen=True, repr=False)
+class IntervalAggregation(Form):
+    r"""Central intervals whose ends are weighted sums of the members' ends.
+
+    .. math::
+        l^*_n = w_0 + \sum_k w_k l_{kn}, \qquad u^*_n = v_0 + \sum_k v_k u_{kn}
+
+    Not a posterior: it gives intervals, and nothing else. If l* > u* the two are exchanged.
+
+    Args:
+        alpha: miscoverage; 0.1 for 90 % intervals. Several levels are fitted at once, each on its own.
+        shared: one set of weights for all parameters (as in the paper's tables), not one for each.
+        weights: "free" (the paper's), "nonnegative", "convex" (on the simplex), or "auto": the one of these,
+            with or without intercept, that is best in cross-validation within the rows it is fitted to.
+        intercept: whether w_0 and v_0 are fitted, or 0.
+        conformal: fit the weights on two thirds of the rows, and on the last third widen (or narrow) the
+            intervals so that they cover a new truth with probability ≥ 1 − alpha, whatever the members are.
+        ridge: strength of a quadratic penalty on the weights, for parameters of unit spread.
+    """
+
+    gives: ClassVar = frozenset({"interval"})
+    alpha: Levels = 0.1
+    shared: bool = False
+    weights: str = "free"
+    intercept: bool = False
+    conformal: bool = False
+    ridge: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_levels(self.alpha)
+        if self.weights not in (*CONSTRAINTS, "auto"):
+            raise ValueError(f"`weights` must be one of {', '.join(CONSTRAINTS)}, auto; got {self.weights!r}.")
+        if not 0 <= self.ridge < np.inf:
+            raise ValueError(f"`ridge` must be ≥ 0; got {self.ridge}.")
+
+    def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> IntervalView:
+        """The aggregated intervals on the rows of ``table``."""
+        return IntervalView(self, params, table, softness)
+
+    def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
+        """Members that were left out get weight 0."""
+        whole = dict(params)
+        for end in ("lower", "upper"):
+            whole[end] = np.zeros((*params[end].shape[:-1], K))
+            whole[end][..., kept] = params[end]
+        return whole
+
+    def used(self, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Members with a weight at either end of any interval."""
+        weighty = np.abs(params["lower"]) + np.abs(params["upper"])
+        members = np.flatnonzero(weighty.reshape(-1, weighty.shape[-1]).any(0))
+        return members, {**params, "lower": params["lower"][..., members], "upper": params["upper"][..., members]}
+
+    def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
+        """Largest weights of the lower and upper ends, over parameters and levels."""
+        size = np.abs(params["lower"]) + np.abs(params["upper"])
+        size = size.reshape(-1, len(names)).max(0)
+        heaviest = np.argsort(-size)[:10]
+        return [f"  {names[k]:<40} {size[k]:8.4f}  (largest |lower| + |upper|)" for k in heaviest if size[k] > 0]
+
+
+class IntervalView(View):
+    """Ends of the aggregated intervals."""
+
+    def __init__(
+        self, form: IntervalAggregation, params: Params, table: Table, softness: Tensor | float = 0.0
+    ) -> None:
+        super().__init__(table, softness)
+        self.form, self.params = form, params
+
+    def interval(self, alpha: float) -> Tensor:
+        """(N, d, 2), sorted, widened by the conformal margin if there is one."""
+        ends = torch.sort(self.raw(alpha), -1).values
+        if "margin" not in self.params:
+            return ends
+        margin = self._level("margin", alpha)
+        widened = torch.stack([ends[..., 0] - margin, ends[..., 1] + margin], -1)
+        # A negative margin larger than half the width leaves nothing but the middle.
+        return torch.where((widened[..., 1:] < widened[..., :1]), widened.mean(-1, keepdim=True), widened)
+
+    def raw(self, alpha: float) -> Tensor:
+        """Σ_k w_k l_k and Σ_k v_k u_k as they come, (N, d, 2)."""
+        levels = {"lower": alpha / 2, "upper": 1 - alpha / 2}
+        return torch.stack([self._end(end, level, alpha) for end, level in levels.items()], -1)
+
+    def _end(self, end: str, level: float, alpha: float) -> Tensor:
+        quantile = torch.as_tensor(self.table.quantile(level))
+        return torch.einsum("knj,jk->nj", quantile, self._level(end, alpha)) + self._level(
+            f"{end}_intercept", alpha
+        )
+
+    def _level(self, name: str, alpha: float) -> Tensor:
+        """A parameter at one of the levels fitted."""
+        fitted = np.array(each_level(self.form.alpha))
+        nearest = int(np.abs(fitted - alpha).argmin())
+        if abs(fitted[nearest] - alpha) > 1e-12:
+            raise ValueError(
+                f"intervals were fitted at alpha = {self.form.alpha}, not {alpha}; stack at that level."
+            )
+        value = self.params[name]
+        return value if isinstance(self.form.alpha, int | float) else value[nearest]

@@ -1,0 +1,104 @@
+r"""Mixture with weights that depend on the data (Sec. 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import silu
+
+from drystone.forms.form import Form, Params
+from drystone.forms.mixture import Mixture, MixtureView
+from drystone.table import Table
+
+__all__ = ["LocalMixture"]
+
+
+@dataclass(frozen=True, repr=False)
+class LocalMixture(Form):
+    r"""q*(θ|y) = Σ_k w_k(y) q_k(θ|y), the weights a network's answer to y.
+
+    .. math::
+        w(y) = \mathrm{softmax}(\alpha(y)), \qquad \alpha \text{ a network on standardised } y
+
+    It starts at the global solution, is stopped early on rows kept aside, and must beat the global weights there
+    by more than two standard errors; otherwise the fit *is* the global :class:`Mixture`, and says so.
+
+    Args:
+        hidden: units of the hidden layers.
+        embedding: a torch module that turns y into features, used as it is (not trained further).
+        holdout: the share of rows kept aside.
+        epochs: at most so many steps over all rows.
+        patience: stop after so many steps without gain on the rows kept aside.
+        learning_rate: of the Adam optimiser.
+        weight_decay: pulls the network towards weights that do not depend on y.
+    """
+
+    gives: ClassVar = Mixture.gives
+    hidden: tuple[int, ...] = (64, 64)
+    embedding: torch.nn.Module | None = None
+    holdout: float = 0.25
+    epochs: int = 500
+    patience: int = 50
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not 0 < self.holdout < 1:
+            raise ValueError(f"`holdout` must be in (0, 1); got {self.holdout}.")
+
+    def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> MixtureView:
+        """The mixture on the rows of ``table``, with a set of weights each."""
+        return MixtureView(self.weights_at(params, needed_data(table)), table, softness)
+
+    def weights_at(self, params: Params, y: np.ndarray) -> Tensor:
+        """w(y), (N, K)."""
+        x = (self.features(y) - params["y_mean"]) / params["y_scale"]
+        depth = len(self.hidden)
+        for i in range(depth):
+            x = silu(x @ params[f"layer_{i}"] + params[f"bias_{i}"])
+        return torch.softmax(x @ params[f"layer_{depth}"] + params[f"bias_{depth}"], -1)
+
+    def features(self, y: np.ndarray) -> Tensor:
+        """y flattened, or as the embedding sees it, (N, ·)."""
+        data = torch.tensor(np.asarray(y, float))
+        if self.embedding is None:
+            return data.flatten(1) if data.ndim > 1 else data[:, None]
+        dtype = next((p.dtype for p in self.embedding.parameters()), torch.get_default_dtype())
+        with torch.no_grad():
+            return self.embedding(data.to(dtype)).double().flatten(1)
+
+    def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
+        """Members that were left out have logit −∞."""
+        last = len(self.hidden)
+        layer = np.zeros((params[f"layer_{last}"].shape[0], K))
+        bias = np.full(K, -np.inf)
+        layer[:, kept], bias[kept] = params[f"layer_{last}"], params[f"bias_{last}"]
+        return {**params, f"layer_{last}": layer, f"bias_{last}": bias}
+
+    def used(self, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """All members but those that were left out."""
+        last = len(self.hidden)
+        members = np.flatnonzero(np.isfinite(params[f"bias_{last}"]))
+        part = {name: params[name][..., members] for name in (f"layer_{last}", f"bias_{last}")}
+        return members, {**params, **part}
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON; an embedding is code, and only named."""
+        return {**super().describe(), "embedding": None if self.embedding is None else repr(self.embedding)}
+
+    def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
+        """The size of the network."""
+        sizes = [params["y_mean"].size, *self.hidden, len(names)]
+        return [f"  weights by a network {' → '.join(map(str, sizes))}"]
+
+
+def needed_data(table: Table) -> np.ndarray:
+    """The table's y, or an error that says why it is needed."""
+    if table.y is None:
+        raise ValueError("weights that depend on the data need `y` in the table; got None.")
+    return table.y

@@ -1,0 +1,130 @@
+r"""Aggregation of samples (Sec. 2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drystone import distances
+from drystone.forms.form import Form, Params, View
+from drystone.table import Statistic, Table
+
+__all__ = ["STRUCTURES", "SampleAggregation"]
+
+STRUCTURES = ("scalar", "diagonal", "full")
+
+
+@dataclass(frozen=True, repr=False)
+class SampleAggregation(Form):
+    r"""Draws that are sums of the members' draws.
+
+    .. math::
+        \theta^* = w_0 + \sum_k W_k \tilde\theta_k, \qquad \tilde\theta_k \sim q_k(\cdot|y) \text{ independent}
+
+    It can move and rescale, which a mixture cannot, and it is a sampler: it has no density.
+
+    Args:
+        structure: of W_k: "scalar" (a number times the identity), "diagonal" or "full".
+        draws: how many of the table's draws are used at most, for what draws are needed for.
+        holdout: the share of rows kept aside while fitting by gradient, to stop before it overfits; what is
+            returned is never worse there than the best single member.
+    """
+
+    gives: ClassVar = frozenset({"rank", "mean", "moments", "interval", "draws"})
+    structure: str = "diagonal"
+    draws: int = 64
+    holdout: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.structure not in STRUCTURES:
+            raise ValueError(f"`structure` must be one of {', '.join(STRUCTURES)}; got {self.structure!r}.")
+        if not 0 < self.holdout < 1:
+            raise ValueError(f"`holdout` must be in (0, 1); got {self.holdout}.")
+
+    def requires(self, statistic: str) -> str:
+        """Moments follow from the members' moments; everything else needs their draws."""
+        return statistic if statistic in ("mean", "moments") else "draws"
+
+    def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> SampleView:
+        """The aggregated draws on the rows of ``table``."""
+        return SampleView(params, table, self.draws, softness)
+
+    def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
+        """Members that were left out get W_k = 0."""
+        matrix = np.zeros((K, *params["matrix"].shape[1:]))
+        matrix[kept] = params["matrix"]
+        return {**params, "matrix": matrix}
+
+    def used(self, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Members with W_k ≠ 0."""
+        members = np.flatnonzero(params["matrix"].any((1, 2)))
+        return members, {**params, "matrix": params["matrix"][members]}
+
+    def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
+        """The members with the largest W_k."""
+        size = np.abs(params["matrix"]).max((1, 2))
+        heaviest = [int(k) for k in np.argsort(-size)[:10] if size[k] > 0]
+        return [f"  {names[k]:<40} {size[k]:8.4f}  (largest entry of W)" for k in heaviest]
+
+
+class SampleView(View):
+    """Statistics of aggregated draws: mean and covariance in closed form, the rest from draws."""
+
+    def __init__(self, params: Params, table: Table, most: int, softness: Tensor | float = 0.0) -> None:
+        super().__init__(table, softness)
+        self.offset, self.matrix, self.most = params["offset"], params["matrix"], most
+
+    def mean(self) -> Tensor:
+        """w_0 + Σ_k W_k μ_k."""
+        return self.offset + torch.einsum("kij,knj->ni", self.matrix, torch.as_tensor(self.table.mean))
+
+    def cov(self) -> Tensor:
+        """Σ_k W_k V_k W_kᵀ: the members' draws are independent of each other."""
+        cov = torch.as_tensor(self.table.cov)
+        return torch.einsum("kij,knjl,kml->nim", self.matrix, cov, self.matrix)
+
+    def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
+        """w_0 + Σ_k W_k θ̃_k for the first draws of the table, (N, n, d)."""
+        n = min(self.most, self.table.draws.shape[2]) if n is None else n
+        if n > self.table.draws.shape[2]:
+            raise ValueError(f"the table holds {self.table.draws.shape[2]} draws a member; got n = {n}.")
+        members = self.table.remember(("first draws", n), lambda: distances.first_draws(self.table, n))
+        return self.offset + torch.einsum("kij,knsj->nsi", self.matrix, members)
+
+    def rank(self, statistic: Statistic | None = None) -> Tensor:
+        """Share of draws ≤ θ_n; a sigmoid instead of the step where a solver wants a slope."""
+        draws = self.draws()
+        if statistic is not None:
+            table = self.table
+            below = statistic(np.moveaxis(draws.numpy(), 1, 0), table.y) <= statistic(table.theta, table.y)
+            return torch.as_tensor(below.mean(0))[:, None]
+        above = self.theta[:, None, :] - draws
+        if self.softness.any():
+            return torch.sigmoid(2 * above / self.softness).mean(1)
+        return (above >= 0).double().mean(1)
+
+    def interval(self, alpha: float) -> Tensor:
+        """Quantiles of the aggregated draws, (N, d, 2)."""
+        levels = torch.tensor([alpha / 2, 1 - alpha / 2], dtype=torch.float64)
+        return torch.quantile(self.draws(), levels, dim=1).permute(1, 2, 0)
+
+    def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean distances of the draws to the truth, and of each draw to the next: (N,), (N,)."""
+        draws = self.draws() / scale
+        to_truth = _norm(draws - (self.theta / scale)[:, None]).mean(1)
+        return to_truth, _norm(draws - draws.roll(-1, 1)).mean(1)
+
+    def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """The same averaged over rows."""
+        to_truth, spread = self.distances_by_row(most, scale)
+        return self.average(to_truth), self.average(spread)
+
+
+def _norm(x: Tensor) -> Tensor:
+    """Euclidean length along the last axis, with a gradient also at 0."""
+    return ((x**2).sum(-1) + 1e-24).sqrt()

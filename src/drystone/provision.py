@@ -1,0 +1,46 @@
+"""What a score needs, a form gives and a table holds: checked before anything is solved."""
+
+from __future__ import annotations
+
+from drystone import forms
+from drystone.errors import IntractableError
+from drystone.forms import Form
+from drystone.scores import Score
+from drystone.table import Table
+
+__all__ = ["check_provided", "check_tractable"]
+
+
+def check_tractable(form: Form, score: Score) -> None:
+    """Raise if the form cannot give what a term of the score needs, naming the forms that can."""
+    for _, term in score.terms:
+        for missing in sorted(term.needs - form.gives):
+            able = [cls.__name__ for cls in forms.FORMS if term.needs <= cls.gives]
+            raise IntractableError(
+                f"{term!r} needs `{missing}`, which {type(form).__name__} does not give "
+                f"(it gives: {', '.join(sorted(form.gives))}). Forms that do: {', '.join(able) or 'none'}."
+            )
+    if not score.terms:
+        raise ValueError("the score has no term with a coefficient above 0.")
+
+
+def check_provided(table: Table, form: Form, score: Score) -> None:
+    """Raise if the table lacks what the form needs for the score, naming what would do."""
+    for _, term in score.terms:
+        for statistic in sorted(term.needs):
+            needed = form.requires(statistic)
+            if needed not in table.gives:
+                source = _SOURCES[needed]
+                raise ValueError(
+                    f"{term!r} with {form!r} needs {source}; the table gives: {', '.join(sorted(table.gives))}."
+                )
+
+
+_SOURCES = {
+    "log_q": "`log_q`",
+    "rank": "`rank` or `draws`",
+    "mean": "`mean` or `draws`",
+    "moments": "`mean` and `cov`, or `draws`",
+    "interval": "`quantiles` or `draws`",
+    "draws": "`draws`",
+}

@@ -1,0 +1,51 @@
+r"""Energy score: strictly proper, from draws alone (beyond the paper; fills blank cells of its Table 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from drystone.forms.form import View
+from drystone.scores.score import RowScore
+from drystone.scores.units import unit
+
+__all__ = ["EnergyScore"]
+
+
+@dataclass(frozen=True, repr=False)
+class EnergyScore(RowScore):
+    r"""Energy score of the stacked posterior (Gneiting & Raftery 2007; the CRPS if d = 1).
+
+    .. math::
+        S = \sum_n a_n \left[ E\|\theta^* - \theta_n\| - \tfrac12 E\|\theta^* - \theta^{*\prime}\| \right]
+
+    Strictly proper. For a mixture it is a convex quadratic in the weights.
+
+    Args:
+        scale: divide each parameter by this first, (d,); the prior's standard deviations make parameters of
+            different units comparable.
+        draws: how many draws a member and simulation the second term uses at most, the first ones of the table.
+            Its cost is K² N distances for each.
+    """
+
+    needs: ClassVar = frozenset({"draws"})
+    has_units: ClassVar = True
+    convex: ClassVar = True
+    scale: tuple[float, ...] | None = None
+    draws: int = 100
+
+    def __post_init__(self) -> None:
+        if self.draws < 2:
+            raise ValueError(f"`draws` must be at least 2, to have pairs; got {self.draws}.")
+
+    def rows(self, q: View) -> Tensor:
+        """The score of each row."""
+        to_truth, spread = q.distances_by_row(self.draws, unit(self.scale, q.d))
+        return to_truth - spread / 2
+
+    def __call__(self, q: View) -> Tensor:
+        """The same from distances averaged over rows, which a mixture holds once for all weights."""
+        to_truth, spread = q.distances(self.draws, unit(self.scale, q.d))
+        return to_truth - spread / 2

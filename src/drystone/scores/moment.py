@@ -1,0 +1,73 @@
+r"""Moments (Sec. 2.5): are the posterior mean and covariance right?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from drystone.forms.form import View
+from drystone.scores.score import RowScore
+from drystone.scores.units import unit
+
+__all__ = ["MeanScore", "MomentScore"]
+
+
+@dataclass(frozen=True, repr=False)
+class MomentScore(RowScore):
+    r"""Dawid–Sebastiani score of the stacked mean and covariance (Eq. 13).
+
+    .. math::
+        S = \sum_n a_n \left[ \log\det V_n + (\theta_n - \mu_n)^\top V_n^{-1} (\theta_n - \mu_n) \right]
+
+    Strictly proper for the first two moments.
+
+    Args:
+        diagonal: look at each parameter's variance alone and average over parameters, as the tables of the
+            paper do: log V_jj + (θ_j − μ_j)²/V_jj.
+    """
+
+    needs: ClassVar = frozenset({"moments"})
+    diagonal: bool = False
+
+    def rows(self, q: View) -> Tensor:
+        """The score of each row."""
+        error, V = q.theta - q.mean(), q.cov()
+        if self.diagonal:
+            variance = torch.diagonal(V, dim1=-2, dim2=-1)
+            return (torch.log(variance) + error**2 / variance).mean(-1)
+        factor, failed = torch.linalg.cholesky_ex(V)
+        if failed.any():
+            raise ValueError(
+                f"the stacked covariance is not positive definite at {int((failed > 0).sum())} of {len(V)} rows; "
+                f"give more draws than d = {V.shape[-1]} a simulation, or use MomentScore(diagonal=True)."
+            )
+        whitened = torch.linalg.solve_triangular(factor, error[..., None], upper=False)[..., 0]
+        log_det = 2 * torch.diagonal(factor, dim1=-2, dim2=-1).log().sum(-1)
+        return log_det + (whitened**2).sum(-1)
+
+
+@dataclass(frozen=True, repr=False)
+class MeanScore(RowScore):
+    r"""Squared error of the stacked mean.
+
+    .. math::
+        S = \sum_n a_n \|\theta_n - \mu_n\|^2
+
+    Proper for the mean alone: it says nothing of the spread. Use it in a sum.
+
+    Args:
+        scale: divide each parameter by this first, (d,); the prior's standard deviations make parameters of
+            different units comparable.
+    """
+
+    needs: ClassVar = frozenset({"mean"})
+    has_units: ClassVar = True
+    convex: ClassVar = True
+    scale: tuple[float, ...] | None = None
+
+    def rows(self, q: View) -> Tensor:
+        """‖θ_n − μ_n‖²."""
+        return (((q.theta - q.mean()) / unit(self.scale, q.d)) ** 2).sum(-1)

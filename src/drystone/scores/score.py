@@ -1,0 +1,140 @@
+"""What a score is: an objective on a stacked posterior. Lower is better, always; means over rows, always."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from drystone.described import Described
+from drystone.forms.form import View
+
+__all__ = ["RowScore", "Score", "Sum"]
+
+
+class Score(Described, ABC):
+    r"""A column of the paper's Table 1: a functional S(Φ, θ_1..N) of the stacked posterior on a table.
+
+    Scores add and scale: ``LogScore() + 0.1 * RankCvM()`` is a :class:`Sum` whose terms are reported one by one.
+    A score of your own needs ``needs`` and ``__call__`` (or :class:`RowScore` and ``rows``), written with torch
+    so that the generic solver can differentiate it.
+
+    Attributes:
+        needs: the statistics of the stacked posterior it looks at: of log_q, rank, mean, moments, interval, draws.
+        convex: whether it is convex in the weights of a mixture; then a solver can certify its optimum.
+        has_units: whether its value carries the parameters' units; then tolerances are relative to it.
+        smooth: whether it has a gradient that changes continuously; else solvers soften its steps.
+    """
+
+    needs: ClassVar[frozenset[str]]
+    convex: ClassVar[bool] = False
+    has_units: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+
+    @abstractmethod
+    def __call__(self, q: View) -> Tensor:
+        """The score, a scalar."""
+
+    @property
+    def terms(self) -> tuple[tuple[float, Score], ...]:
+        """The (coefficient, score) pairs it is the sum of: of a single score, itself once."""
+        return ((1.0, self),)
+
+    def __add__(self, other: Score | int) -> Sum:
+        if isinstance(other, int) and other == 0:  # the start of the builtin ``sum``
+            return Sum(self.terms)
+        if not isinstance(other, Score):
+            return NotImplemented
+        return Sum((*self.terms, *other.terms))
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: float) -> Sum:
+        if isinstance(factor, Score):
+            raise TypeError("scores are added, not multiplied; did you mean `a + b`?")
+        return Sum(tuple((float(factor) * coefficient, score) for coefficient, score in self.terms))
+
+    __rmul__ = __mul__
+
+
+class RowScore(Score):
+    """A score that is the mean over rows of something each row has for itself."""
+
+    @abstractmethod
+    def rows(self, q: View) -> Tensor:
+        """The score of each row, (N,)."""
+
+    def __call__(self, q: View) -> Tensor:
+        """Σ_n a_n rows_n."""
+        return q.average(self.rows(q))
+
+
+class Sum(Score):
+    """Σ_i c_i S_i with c_i > 0 (Sec. 3, hybrid stacking): a flat sequence of (coefficient, score).
+
+    Terms with coefficient 0 are dropped. A negative coefficient would ask for a worse score, and raises.
+
+    Example:
+        >>> from drystone.scores import LogScore, RankCvM
+        >>> LogScore() + 0.1 * (RankCvM() + LogScore())
+        LogScore() + 0.1*RankCvM() + 0.1*LogScore()
+    """
+
+    def __init__(self, terms: tuple[tuple[float, Score], ...]) -> None:
+        for coefficient, score in terms:
+            if not 0 <= coefficient < float("inf"):
+                raise ValueError(f"coefficients of a sum must be ≥ 0 and finite; got {coefficient} for {score!r}.")
+        self._terms = tuple((coefficient, score) for coefficient, score in terms if coefficient > 0)
+
+    @property
+    def terms(self) -> tuple[tuple[float, Score], ...]:
+        """The terms with a coefficient above 0."""
+        return self._terms
+
+    @property
+    def needs(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What any of its terms needs."""
+        return frozenset().union(*(score.needs for _, score in self.terms))
+
+    @property
+    def convex(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether all of its terms are."""
+        return all(score.convex for _, score in self.terms)
+
+    @property
+    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether all of its terms are."""
+        return all(score.smooth for _, score in self.terms)
+
+    def __call__(self, q: View) -> Tensor:
+        """Σ_i c_i S_i(q)."""
+        values = [coefficient * score(q) for coefficient, score in self.terms]
+        if not values:
+            raise ValueError("a sum of scores needs a term with a coefficient above 0.")
+        return sum(values[1:], values[0])
+
+    def __iter__(self) -> Iterator[tuple[float, Score]]:
+        return iter(self.terms)
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sum) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __repr__(self) -> str:
+        return " + ".join(
+            repr(score) if coefficient == 1 else f"{coefficient:g}*{score!r}" for coefficient, score in self.terms
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The sum as JSON."""
+        return {
+            "name": "Sum",
+            "terms": [[coefficient, score.describe()] for coefficient, score in self.terms],
+        }

@@ -1,0 +1,159 @@
+r"""Mixture × anything differentiable: several starts, projected gradients, then Newton on the support.
+
+Used for scores without an exact solver, for sums, and for scores of the user's own. Derivatives are automatic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from drystone.forms import Form, Mixture
+from drystone.scores import Score
+from drystone.solvers.newton import Barrier, Minimum, Problem, frank_wolfe_gap, newton_simplex, without_crumbs
+from drystone.solvers.solver import Solution, Solver, tolerance
+from drystone.solvers.starts import simplex_starts
+from drystone.table import Table
+
+__all__ = ["Gradient"]
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """The score of a mixture as a function of its weights, differentiated by torch."""
+
+    table: Table
+    form: Form
+    score: Score
+    softness: torch.Tensor | float = 0.0
+
+    def value(self, w: np.ndarray) -> float:
+        """S(w)."""
+        with torch.no_grad():
+            return float(self._score(torch.as_tensor(w)))
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        """∇S(w)."""
+        weights = torch.as_tensor(w).requires_grad_()
+        (gradient,) = torch.autograd.grad(self._score(weights), weights)
+        return gradient.numpy()
+
+    def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """∇²S(w), a row a member."""
+        weights = torch.as_tensor(w).requires_grad_()
+        (gradient,) = torch.autograd.grad(self._score(weights), weights, create_graph=True)
+        if not gradient.requires_grad:  # linear in w
+            return np.zeros((len(members), len(members)))
+        rows = [torch.autograd.grad(gradient[k], weights, retain_graph=True)[0] for k in members]
+        H = torch.stack(rows)[:, members].numpy()
+        return (H + H.T) / 2
+
+    def _score(self, weights: torch.Tensor) -> torch.Tensor:
+        return self.score(self.form.combine({"weights": weights}, self.table, self.softness))
+
+
+@dataclass(frozen=True, repr=False)
+class Gradient(Solver):
+    """Spectral projected gradient (Birgin, Martínez & Raydan 2000) from several starts, then Newton from the best.
+
+    For a convex score the Frank–Wolfe gap is the certificate; otherwise it only says how stationary the result is.
+
+    Args:
+        starts: how many; one is enough for a convex score, and is then all that is used.
+        steps: projected gradient steps a start.
+        newton: at most so many Newton steps from the best.
+    """
+
+    starts: int = 5
+    steps: int = 100
+    newton: int = 50
+
+    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+        """The best stationary point found."""
+        if not isinstance(form, Mixture):
+            raise TypeError(f"Gradient solves mixtures; got {form!r}.")
+        problem: Problem = Differentiated(table, form, score, 0.0 if score.smooth else soft_width(table))
+        c = form.pseudocount(table)
+        tol = tolerance(tol, score, problem.value(np.full(table.K, 1 / table.K)))
+        starts = simplex_starts(table, problem.value, self.starts, seed)
+        if c > 0:
+            problem = Barrier(problem, c)
+            starts = [0.9 * start + 0.1 / table.K for start in starts]
+        if score.convex:
+            starts = [min(starts, key=problem.value)]
+        ends = [_projected_gradient(problem, start, tol, self.steps) for start in starts]
+        best = min(ends, key=lambda end: problem.value(end.weights))
+        minimum = newton_simplex(problem, best.weights, tol, self.newton)
+        if c == 0:
+            minimum = without_crumbs(problem, minimum, tol)
+        return Solution(
+            {"weights": minimum.weights},
+            minimum.gap if score.convex else None,
+            minimum.gap,
+            # Where a score has kinks its slope jumps, and a hundredth of the loss is all one can ask of it.
+            minimum.gap <= (tol if score.smooth else max(tol, 1e-2 * abs(problem.value(minimum.weights)))),
+            best.iterations + minimum.iterations,
+            "" if score.smooth else "steps of the score were softened over a twentieth of a posterior's width.",
+        )
+
+
+def soft_width(table: Table) -> torch.Tensor:
+    """The width over which steps are softened, (d,): a twentieth of the typical spread of a member's posterior."""
+    lower, upper = (np.median(table.quantile(level), (0, 1)) for level in _central_levels(table))
+    return torch.as_tensor(np.maximum(upper - lower, 1e-300) / 20)
+
+
+def _central_levels(table: Table) -> tuple[float, float]:
+    """Levels about one standard deviation either side, or the nearest that are tabulated."""
+    if "draws" in table.gives:
+        return 0.16, 0.84
+    levels = np.array(table.levels)
+    return levels[np.abs(levels - 0.16).argmin()], levels[np.abs(levels - 0.84).argmin()]
+
+
+def _projected_gradient(problem: Problem, w: np.ndarray, tol: float, most: int) -> Minimum:
+    """Steps towards the projection of w − λ∇f, λ the inverse curvature along the last step (Barzilai–Borwein)."""
+    value, gradient = problem.value(w), problem.gradient(w)
+    # Non-monotone: a step may end above the last value, but below the highest of the last ten.
+    recent, length = [value], 1.0 / max(np.ptp(gradient), 1e-12)
+    best = (value, w, gradient)
+    while len(recent) <= most:
+        if frank_wolfe_gap(w, gradient) <= tol:
+            break
+        direction = project_on_simplex(w - length * gradient) - w
+        slope, size = gradient @ direction, 1.0
+        while size > 1e-10:
+            candidate = w + size * direction
+            reached = problem.value(candidate)
+            if reached <= max(recent[-10:]) + 1e-4 * size * slope:
+                break
+            size /= 2
+        else:
+            break
+        new_gradient = problem.gradient(candidate)
+        moved, turned = candidate - w, new_gradient - gradient
+        curvature = moved @ turned
+        length = np.clip(moved @ moved / curvature, 1e-10, 1e10) if curvature > 0 else 1e3 * length
+        w, gradient = candidate, new_gradient
+        recent.append(reached)
+        if reached < best[0]:
+            best = (reached, w, gradient)
+        if len(recent) > 20 and min(recent[-20:]) > min(recent[:-20]) - 1e-9 * abs(best[0]):
+            break  # stuck at a kink
+    _, w, gradient = best
+    return Minimum(w, frank_wolfe_gap(w, gradient), len(recent) - 1)
+
+
+def project_on_simplex(v: np.ndarray) -> np.ndarray:
+    """argmin ‖x − v‖ over the simplex: x = max(v − τ, 0) with τ such that it sums to one.
+
+    Example:
+        >>> project_on_simplex(np.array([0.9, 0.5, -1.0]))
+        array([0.7, 0.3, 0. ])
+    """
+    descending = np.sort(v)[::-1]
+    thresholds = (np.cumsum(descending) - 1) / np.arange(1, len(v) + 1)
+    tau = thresholds[np.flatnonzero(descending > thresholds)[-1]]
+    return np.maximum(v - tau, 0.0)

@@ -1,0 +1,94 @@
+r"""Mixture × mean or energy score, exactly: both are convex quadratics in the weights.
+
+.. math::
+    \text{mean:}\quad \sum_n a_n \Big\|\theta_n - \sum_k w_k \mu_{kn}\Big\|^2, \qquad
+    \text{energy:}\quad \sum_k w_k A_k - \tfrac12 \sum_{jk} w_j w_k B_{jk}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from drystone import distances
+from drystone.forms import Form, Mixture
+from drystone.scores import EnergyScore, MeanScore, Score
+from drystone.scores.units import unit
+from drystone.solvers.newton import Barrier, Quadratic, newton_simplex
+from drystone.solvers.simplex_qp import simplex_qp
+from drystone.solvers.solver import Solution, Solver, tolerance
+from drystone.table import Table
+
+__all__ = ["QuadraticProgram", "minimise_quadratic"]
+
+
+@dataclass(frozen=True, repr=False)
+class QuadraticProgram(Solver):
+    """One active-set quadratic programme on the simplex, with its certificate."""
+
+    solves: ClassVar = ((Mixture, MeanScore), (Mixture, EnergyScore))
+    certifies: ClassVar = True
+
+    def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+        """The optimal weights."""
+        assert isinstance(form, Mixture)
+        estimated = _mean(table, score) if isinstance(score, MeanScore) else _energy(table, score)
+        quadratic, noise = _convexified(estimated)
+        tol = tolerance(tol, score, estimated.value(np.full(table.K, 1 / table.K)))
+        solution = minimise_quadratic(quadratic, form.pseudocount(table), tol)
+        if noise == 0:
+            return solution
+        # The convexified problem lies above the estimated one by at most noise/2 on the simplex.
+        gap = (solution.gap or 0.0) + noise / 2
+        note = (
+            f"the matrix of distances between members is not conditionally negative definite, by {noise:.1g}: "
+            "sampling noise of the draws. Give more draws, or drop members that are nearly the same."
+        )
+        return replace(solution, gap=gap, converged=gap <= tol, note=note)
+
+
+def minimise_quadratic(quadratic: Quadratic, c: float, tol: float, start: np.ndarray | None = None) -> Solution:
+    """Minimise ½ wᵀQw + b·w − c Σ_k log w_k on the simplex."""
+    K = len(quadratic.b)
+    if start is None:
+        start = np.full(K, 1 / K)
+    if c > 0:
+        return Solution.certified(newton_simplex(Barrier(quadratic, c), 0.9 * start + 0.1 / K, tol), tol)
+    w = simplex_qp(quadratic.Q, quadratic.b, start)
+    # One exact programme is enough, but for rounding: Newton's loop only checks it and, if need be, polishes.
+    return Solution.certified(newton_simplex(quadratic, w, tol), tol)
+
+
+def _mean(table: Table, score: MeanScore) -> Quadratic:
+    """Q = 2 Σ_n a_n μ_n μ_nᵀ, b = −2 Σ_n a_n μ_n·θ_n, with means and truth centred (weights sum to one)."""
+    scale = unit(score.scale, table.d).numpy()
+    root = np.sqrt(table.row_weights)[:, None]
+    centre = table.mean.mean(0)
+    mean = ((table.mean - centre) / scale * root).reshape(table.K, -1)
+    theta = ((table.theta - centre) / scale * root).ravel()
+    return Quadratic(2 * mean @ mean.T, -2 * mean @ theta, float(theta @ theta))
+
+
+def _energy(table: Table, score: Score) -> Quadratic:
+    """Q = −B, b = A."""
+    assert isinstance(score, EnergyScore)
+    scale = unit(score.scale, table.d)
+    to_truth, between = distances.averages(table, score.draws, tuple(scale.tolist()))
+    return Quadratic(-between.numpy(), to_truth.numpy())
+
+
+def _convexified(quadratic: Quadratic) -> tuple[Quadratic, float]:
+    """The problem with negative curvature along the simplex removed, and how much there was.
+
+    −B is positive semi-definite on directions that sum to zero; an estimate of it may fail to be by noise.
+    """
+    K = len(quadratic.b)
+    along = np.eye(K) - 1 / K
+    values, vectors = np.linalg.eigh(along @ quadratic.Q @ along)
+    noise = max(-float(values.min()), 0.0)
+    if noise <= 1e-12 * np.abs(values).max():
+        return quadratic, 0.0
+    negative = (vectors * np.maximum(-values, 0.0)) @ vectors.T
+    return Quadratic(quadratic.Q + negative, quadratic.b), noise

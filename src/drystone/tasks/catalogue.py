@@ -1,0 +1,37 @@
+"""The tasks by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from drystone.tasks.gaussian import Gaussian
+from drystone.tasks.gaussian_mixture import GaussianMixture
+from drystone.tasks.lotka_volterra import LotkaVolterra
+from drystone.tasks.minisimbig import MiniSimBIG
+from drystone.tasks.sir import SIR
+from drystone.tasks.slcp import SLCP
+from drystone.tasks.task import Task
+from drystone.tasks.two_moons import TwoMoons
+
+__all__ = ["get", "names"]
+
+_TASKS: dict[str, Callable[[], Task]] = {
+    task.name: task for task in (Gaussian, GaussianMixture, LotkaVolterra, MiniSimBIG, SIR, SLCP, TwoMoons)
+}
+
+
+def names() -> tuple[str, ...]:
+    """List the names of all tasks, in alphabetical order."""
+    return tuple(sorted(_TASKS))
+
+
+def get(name: str) -> Task:
+    """Make the task called ``name``, with its default settings.
+
+    Example:
+        >>> get("slcp")
+        <Task slcp: 5 parameters, 8 data values>
+    """
+    if name not in _TASKS:
+        raise ValueError(f"unknown task '{name}'; known: {', '.join(names())}.")
+    return _TASKS[name]()

@@ -1,0 +1,296 @@
+"""Local mixtures, sample aggregation, intervals of mixtures, Jensen–Shannon, kernels, tuning."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import root_scalar
+from scipy.stats import norm
+
+import drystone as ds
+from conftest import make_table
+from drystone.forms import FORMS
+
+
+def two_sided(N, seed, S=60):
+    """True posterior N(y, 1); members N(y + 1, 1) and N(y − 1, 1)."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=(N, 1))
+    theta = y + rng.normal(size=(N, 1))
+    draws = np.stack([y[:, None] + shift + rng.normal(size=(N, S, 1)) for shift in (1, -1)])
+    log_q = np.stack([norm.logpdf(theta[:, 0], y[:, 0] + shift) for shift in (1, -1)])
+    return ds.Table(theta, y, log_q=log_q, draws=draws, names=["right", "left"])
+
+
+def half_right(N, seed):
+    """True posterior N(y, 1); member a is right for y < 0, member b for y > 0."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=(N, 1))
+    theta = y + rng.normal(size=(N, 1))
+    centre = [y + np.where(y < 0, 0.0, 2.0), y + np.where(y < 0, -2.0, 0.0)]
+    return ds.Table(theta, y, log_q=np.stack([norm.logpdf(theta, c)[:, 0] for c in centre]), names=["a", "b"])
+
+
+def gap_to_truth(fit, table):
+    return float((norm.logpdf(table.theta, table.y)[:, 0] - fit.apply(table).log_q).mean())
+
+
+def test_local_weights_win_where_members_are_right_in_different_places():
+    train, test = half_right(1500, 1), half_right(20_000, 2)
+    local, globally = ds.stack(train, ds.LocalMixture()), ds.stack(train)
+    assert "local weights beat global ones" in local.notes[0]
+    assert gap_to_truth(local, test) < 0.1 * gap_to_truth(globally, test)
+
+
+def test_local_weights_fall_back_where_global_ones_are_optimal():
+    fit = ds.stack(two_sided(800, 1), ds.LocalMixture(hidden=(16,)))
+    assert fit.form == ds.Mixture()
+    assert "fell back to global weights" in fit.notes[0]
+    np.testing.assert_allclose(fit.weights, ds.stack(two_sided(800, 1)).weights)
+
+
+def test_local_weights_can_use_an_embedding_of_the_data():
+    rng = np.random.default_rng(0)
+    hidden, test_hidden = half_right(1200, 3), half_right(4000, 4)
+
+    class Sign(torch.nn.Module):
+        """Finds the number that matters in an image."""
+
+        def forward(self, image):
+            return torch.sign(image[:, 1, 1:2])
+
+    def drowned(table):
+        image = rng.normal(size=(table.N, 3, 2))
+        image[:, 1, 1] = table.y[:, 0]
+        return ds.Table(table.theta, image, log_q=table.log_q, names=table.names)
+
+    form = ds.LocalMixture(hidden=(8,), embedding=Sign(), learning_rate=0.03)
+    fit = ds.stack(drowned(hidden), form)
+    assert "beat" in fit.notes[0]
+    gap = float(
+        (norm.logpdf(test_hidden.theta, test_hidden.y)[:, 0] - fit.apply(drowned(test_hidden)).log_q).mean()
+    )
+    assert gap < 0.02
+
+
+def test_a_local_mixture_survives_the_disk_and_works_at_new_data(tmp_path):
+    table = half_right(600, 5)
+    fit = ds.stack(table, ds.LocalMixture(hidden=(16,)))
+    fit.save(tmp_path / "fit.json")
+    again = ds.Stacking.load(tmp_path / "fit.json")
+    np.testing.assert_array_equal(again.apply(table).log_q, fit.apply(table).log_q)
+
+    class Shifted:
+        def __init__(self, below, above):
+            self.below, self.above = below, above
+
+        def centre(self, y):
+            return y + np.where(y < 0, self.below, self.above)
+
+        def log_prob(self, theta, y):
+            return norm.logpdf(theta, self.centre(y))[:, 0]
+
+        def sample(self, n, y, seed=None):
+            return self.centre(y) + np.random.default_rng(seed).normal(size=(n, *y.shape))
+
+    posterior = again.posterior({"a": Shifted(0.0, 2.0), "b": Shifted(-2.0, 0.0)})
+    np.testing.assert_allclose(
+        posterior.log_prob_batched(table.theta, table.y)[0], fit.apply(table).log_q, atol=1e-9
+    )
+    draws = posterior.sample_batched((500,), np.array([[-1.5], [1.5]]), seed=1)
+    np.testing.assert_allclose(draws.mean(0)[:, 0], [-1.5, 1.5], atol=0.25)
+
+
+def test_local_weights_need_data(table):
+    with pytest.raises(ValueError, match="need `y` in the table"):
+        ds.stack(ds.Table(table.theta, log_q=table.log_q), ds.LocalMixture())
+
+
+@pytest.mark.parametrize("structure", ["scalar", "diagonal", "full"])
+def test_sample_aggregation_by_mean_score_is_least_squares(structure):
+    table = make_table(K=3, N=80, d=2, seed=2, row_weights=True)
+    fit = ds.stack(table, ds.SampleAggregation(structure), ds.MeanScore(scale=(2.0, 0.5)))
+    assert fit.gap < 1e-12
+    rng = np.random.default_rng(0)
+    shape = {"scalar": np.eye(2), "diagonal": np.eye(2), "full": np.ones((2, 2))}[structure]
+    for _ in range(100):
+        change = 0.05 * rng.normal(size=(3, 1, 1) if structure == "scalar" else (3, 2, 2)) * shape
+        offset, matrix = fit.params["offset"] + 0.05 * rng.normal(size=2), fit.params["matrix"] + change
+        mean = offset + np.einsum("kij,knj->ni", matrix, table.mean)
+        other = table.row_weights @ (((table.theta - mean) / (2.0, 0.5)) ** 2).sum(1)
+        assert other >= fit.loss
+
+
+def test_moments_of_aggregated_samples_are_those_of_their_draws():
+    table = make_table(K=3, N=30, S=4000, d=2, seed=3)
+    fit = ds.stack(table, ds.SampleAggregation("full"), ds.MomentScore())
+    applied = fit.apply(table)
+    draws = applied.draws(4000)
+    np.testing.assert_allclose(draws.mean(1), applied.mean, atol=0.1)
+    np.testing.assert_allclose(np.stack([np.cov(d.T) for d in draws]), applied.cov, atol=0.25)
+
+
+@pytest.mark.parametrize(
+    "score", [ds.MomentScore(), ds.EnergyScore(), ds.IntervalScore(), ds.EnergyScore() + ds.RankCvM()], ids=repr
+)
+def test_sample_aggregation_recovers_what_it_can_express(score):
+    train, test = two_sided(1500, 1), two_sided(1500, 2)
+    applied = ds.stack(train, ds.SampleAggregation(), score).apply(test)
+    assert np.abs(applied.mean - test.y).mean() < 0.15
+    assert applied.cov.mean() == pytest.approx(1, abs=0.15)
+
+
+def test_sample_aggregation_against_a_critic_is_not_told_from_the_truth():
+    train, test = two_sided(1200, 1), two_sided(1200, 2)
+    fit = ds.stack(train, ds.SampleAggregation(), ds.JensenShannon())
+    estimate = ds.JensenShannon().estimate(fit.view(test))
+    assert abs(estimate.value) < 2 * estimate.se + 2e-3
+    assert np.abs(fit.apply(test).mean - test.y).mean() < 0.15
+    assert fit.apply(test).cov.mean() == pytest.approx(1, abs=0.15)
+    assert "best member" in fit.notes[0]
+    assert "uniform" in fit.notes[0]
+
+
+def test_aggregated_samples_are_never_worse_than_the_best_member_on_new_rows():
+    gains = []
+    for seed in range(20):
+        train, test = make_table(K=4, N=300, S=50, d=2, seed=seed).split(0.5)
+        fit = ds.stack(train, ds.SampleAggregation(), ds.EnergyScore())
+        frame = ds.compare(train, test, fit).frame
+        row = frame[(frame["metric"] == "energy score") & (frame["method"] == "stacked")].iloc[0]
+        gains.append((row["gain"], row["gain_se"]))
+        assert row["gain"] > -2 * row["gain_se"], seed
+    assert np.mean([gain for gain, _ in gains]) > 0
+
+
+def test_aggregated_samples_at_new_data_have_no_density():
+    fit = ds.stack(two_sided(400, 1), ds.SampleAggregation(), ds.EnergyScore())
+    posterior = fit.posterior({"right": ds.toy.Gaussian(1.0, 1.0), "left": ds.toy.Gaussian(-1.0, 1.0)})
+    draws = posterior.sample_batched((2000,), np.array([[0.5], [-2.0]]), seed=1)
+    np.testing.assert_allclose(draws.mean(0)[:, 0], [0.5, -2.0], atol=0.35)
+    with pytest.raises(ds.IntractableError, match="no density"):
+        posterior.log_prob(np.zeros((2, 1)), np.zeros(1))
+
+
+def test_jensen_shannon_matches_its_value_by_quadrature():
+    test = two_sided(2500, 7)
+    fit = ds.stack(two_sided(300, 1))
+    weights = {"right": 1.0, "left": 0.0}
+    alone = ds.Stacking(**{**vars(fit), "params": {"weights": np.array(list(weights.values()))}})
+    estimate = ds.JensenShannon().estimate(alone.view(test))
+    t = np.linspace(-8, 9, 4001)
+    p, q = norm.pdf(t), norm.pdf(t, 1)
+    m = (p + q) / 2
+    exact = np.trapezoid(p * np.log(p / m) + q * np.log(q / m), t) / 2
+    assert abs(estimate.value - exact) < 3 * estimate.se + 0.005
+
+
+def test_jensen_shannon_of_a_mixture_finds_the_member_that_is_right():
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=(800, 1))
+    theta = y + rng.normal(size=(800, 1))
+    draws = np.stack([y[:, None] + shift + rng.normal(size=(800, 40, 1)) for shift in (1.5, 0.0, -1.5)])
+    fit = ds.stack(
+        ds.Table(theta, y, draws=draws), ds.Mixture(), ds.JensenShannon(), solver=ds.solvers.Minimax(rounds=150)
+    )
+    assert fit.weights[1] > 0.85
+
+
+def test_jensen_shannon_needs_data_and_rows(table):
+    bare = ds.Table(table.theta, draws=table.draws)
+    with pytest.raises(ValueError, match=r"needs `y` in the table"):
+        ds.stack(bare, ds.Mixture(), ds.JensenShannon())
+    with pytest.raises(ValueError, match="needs some tens of rows"):
+        ds.stack(table.select(rows=slice(0, 15)), ds.Mixture(), ds.JensenShannon())
+
+
+def test_quantiles_of_a_mixture_agree_with_its_distribution_function():
+    table = ds.toy.table(40, seed=1, draws=4000)
+    fit = ds.stack(table, ds.Mixture(concentration=20.0))
+    interval = fit.apply(table).interval(0.2)
+
+    def cdf(t):
+        return sum(
+            w * norm.cdf(t, m.shift, m.sd) for w, m in zip(fit.weights, ds.toy.MEMBERS.values(), strict=True)
+        )
+
+    exact = [root_scalar(lambda t, p=p: cdf(t) - p, bracket=(-20, 20)).root for p in (0.1, 0.9)]
+    np.testing.assert_allclose((interval[:, 0] - table.y).mean(0), exact, atol=0.05)
+
+
+def test_quantiles_of_a_mixture_from_tabulated_levels_agree_with_those_from_draws():
+    table = ds.toy.table(40, seed=1, draws=4000)
+    levels = (np.arange(40) + 0.5) / 40
+    tabulated = ds.Table(
+        table.theta, quantiles={level: table.quantile(level) for level in levels}, names=table.names
+    )
+    fit = ds.stack(table)
+    np.testing.assert_allclose(fit.apply(tabulated).interval(0.2), fit.apply(table).interval(0.2), atol=0.1)
+    few = ds.Table(table.theta, quantiles={0.05: table.mean, 0.95: table.mean}, names=table.names)
+    with pytest.raises(ValueError, match="9 levels or more"):
+        fit.apply(few).interval(0.1)
+
+
+def test_the_interval_score_of_a_mixture_is_no_worse_than_any_member_or_uniform():
+    table = ds.toy.table(200, seed=4, draws=100)
+    fit = ds.stack(table, ds.Mixture(), ds.IntervalScore(0.1))
+    for weights in [*np.eye(4), np.full(4, 0.25)]:
+        view = ds.Mixture().combine({"weights": torch.tensor(weights)}, table)
+        assert fit.loss <= float(ds.IntervalScore(0.1)(view)) + 1e-6
+
+
+def test_stacking_near_an_observation_prefers_who_is_right_there():
+    table = half_right(3000, 8)
+    left, right = (ds.stack(table, at=[y], bandwidth=0.3) for y in (-1.0, 1.0))
+    assert left.weights[0] > 0.9
+    assert right.weights[1] > 0.9
+    assert "effective rows of 3000 near `at`" in left.notes[0]
+    assert "750 effective rows" in ds.stack(table, at=[-1.0]).notes[0]
+
+
+def test_stacking_near_an_observation_says_when_nothing_is_near(table):
+    with pytest.raises(ValueError, match="effective rows are near `at`"):
+        ds.stack(table, at=[0.0, 0.0, 0.0], bandwidth=1e-3)
+    with pytest.raises(ValueError, match=r"shape of a row of y, \(3,\); got \(2,\)"):
+        ds.stack(table, at=[0.0, 0.0])
+    with pytest.raises(ValueError, match="`bandwidth` goes with `at`"):
+        ds.stack(table, bandwidth=1.0)
+
+
+def test_tuning_picks_the_strength_with_the_least_metric():
+    table = ds.toy.table(400, seed=2)
+    tuned = ds.tune(table, lambda lam: ds.LogScore() + lam * ds.RankMoments(), [0.0, 1.0, 1000.0], folds=4)
+    frame = tuned.frame
+    assert tuned.value == frame["value"][frame["metric"].argmin()]
+    assert tuned.value < 1000  # so much weight on ranks costs log score
+    assert repr(tuned.fit.score) == repr(ds.LogScore() + tuned.value * ds.RankMoments())
+    with pytest.raises(ValueError, match="`folds` must be between 2"):
+        ds.tune(table, lambda lam: ds.LogScore(), [1.0], folds=1)
+    with pytest.raises(ValueError, match="at least one value"):
+        ds.tune(table, lambda lam: ds.LogScore(), [])
+
+
+def test_dropped_members_take_no_part_in_any_form():
+    table = make_table(K=4, N=60, seed=9)
+    draws = table.draws.copy()
+    draws[2, 7] = np.nan
+    spoiled = ds.Table(table.theta, table.y, draws=draws)
+    for form, score in (
+        (ds.SampleAggregation(), ds.EnergyScore()),
+        (ds.IntervalAggregation(), ds.IntervalScore()),
+    ):
+        fit = ds.stack(spoiled, form, score, nonfinite="drop")
+        assert fit.dropped["members"] == ["member_2"]
+        used, _ = fit.form.used(fit.params)
+        assert 2 not in used
+        assert np.isfinite(fit.evaluate(spoiled)["loss"])
+
+
+def test_every_form_checks_its_options():
+    with pytest.raises(ValueError, match="one of scalar, diagonal, full; got 'banded'"):
+        ds.SampleAggregation("banded")
+    with pytest.raises(ValueError, match="`concentration` must be ≥ 1"):
+        ds.Mixture(0.5)
+    for form in (ds.SampleAggregation, ds.LocalMixture):
+        with pytest.raises(ValueError, match=r"`holdout` must be in \(0, 1\)"):
+            form(holdout=1.0)
+    assert len(FORMS) == 4

@@ -1,0 +1,196 @@
+"""Interval aggregation: the optimum of an independent linear programme, and conformal coverage."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.stats import norm
+
+import drystone as ds
+from conftest import make_table
+from drystone.forms.interval import CONSTRAINTS
+from drystone.solvers.interior_point import quantile_regression
+
+
+def by_linear_programme(X, theta, tau, a, constraint, intercepts=0):
+    """The same optimum from HiGHS: min τ a·u + (1 − τ) a·v subject to Xβ + u − v = θ."""
+    N, K = X.shape
+    cost = np.r_[np.zeros(K), tau * a, (1 - tau) * a]
+    equations, right = sparse.hstack([sparse.csr_matrix(X), sparse.eye(N), -sparse.eye(N)]), theta
+    weights = K - intercepts
+    if constraint == "convex":
+        total = np.r_[np.ones(weights), np.zeros(intercepts + 2 * N)]
+        equations, right = sparse.vstack([equations, sparse.csr_matrix(total[None])]), np.r_[theta, 1]
+    lowest = None if constraint == "free" else 0
+    bounds = [(lowest, None)] * weights + [(None, None)] * intercepts + [(0, None)] * (2 * N)
+    return linprog(cost, A_eq=equations.tocsr(), b_eq=right, bounds=bounds, method="highs").fun
+
+
+def ends(N, K, kind, seed):
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=N)
+    X = 0.8 * theta[:, None] - 1.5 + 0.3 * rng.normal(size=(N, K)) + 0.3 * rng.normal(size=K)
+    if kind == "collinear":
+        X[:, K // 2 :] = X[:, : K - K // 2]
+    if kind == "heavy tails":
+        theta, X = theta + rng.standard_cauchy(N), X + 0.1 * rng.standard_cauchy((N, K))
+    return X, theta, rng.dirichlet(np.ones(N))
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@pytest.mark.parametrize("kind", ["generic", "collinear", "heavy tails"])
+@pytest.mark.parametrize("size", [(300, 20), (45, 40), (30, 40), (7, 1)], ids=str)
+@pytest.mark.parametrize("intercepts", [0, 1])
+def test_the_optimum_is_that_of_a_linear_programme(constraint, kind, size, intercepts):
+    N, K = size
+    X, theta, a = ends(N, K, kind, seed=3)
+    if intercepts:
+        X = np.hstack([X, np.ones((len(X), 1))])
+    for tau in (0.05, 0.5, 0.95):
+        fit = quantile_regression(X, theta, tau, a, constraint, intercepts=intercepts)
+        optimum = by_linear_programme(X, theta, tau, a, constraint, intercepts)
+        assert fit.loss == pytest.approx(optimum, rel=1e-7, abs=1e-10)
+        assert fit.loss - fit.gap <= optimum + 1e-9 * max(optimum, 1e-3)
+        residual = theta - X @ fit.coefficients
+        assert fit.loss == pytest.approx(a @ np.maximum(tau * residual, (tau - 1) * residual), rel=1e-6, abs=1e-10)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(2, 60),
+    st.integers(1, 8),
+    st.integers(0, 2**31),
+    st.sampled_from(CONSTRAINTS),
+    st.floats(0.02, 0.98),
+)
+def test_random_problems_agree_with_a_linear_programme(N, K, seed, constraint, tau):
+    X, theta, a = ends(N, K, "generic", seed)
+    fit = quantile_regression(X, theta, tau, a, constraint)
+    assert fit.loss == pytest.approx(by_linear_programme(X, theta, tau, a, constraint), rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_a_ridge_is_certified_and_shrinks(constraint):
+    X, theta, a = ends(200, 12, "collinear", 0)
+    plain, ridged = (quantile_regression(X, theta, 0.1, a, constraint, ridge=r) for r in (0.0, 0.05))
+    assert ridged.gap <= 1e-8 * ridged.loss
+    assert np.linalg.norm(ridged.coefficients) <= np.linalg.norm(plain.coefficients) + 1e-9
+    rng = np.random.default_rng(1)
+    for _ in range(200):  # no nearby allowed point is better than the certificate says
+        other = ridged.coefficients + 0.01 * rng.normal(size=12)
+        if constraint != "free":
+            other = np.maximum(other, 0)
+        if constraint == "convex":
+            other /= other.sum()
+        r = theta - X @ other
+        loss = a @ np.maximum(0.1 * r, -0.9 * r) + 0.05 * other @ other / 2
+        assert loss >= ridged.loss - ridged.gap - 1e-12
+
+
+def test_a_quantile_of_numbers_is_a_quantile():
+    values = np.array([3.0, 1.0, 7.0, 5.0, 9.0])
+    for tau, answer in ((0.1, 1.0), (0.5, 5.0), (0.9, 9.0)):
+        fit = quantile_regression(np.ones((5, 1)), values, tau, np.full(5, 0.2))
+        assert fit.coefficients[0] == pytest.approx(answer, abs=1e-6)
+
+
+def test_the_gap_of_a_fit_is_that_of_the_interval_score(table):
+    score = ds.IntervalScore((0.1, 0.3), scale=(1.0, 2.0, 0.5))
+    fit = ds.stack(table, ds.IntervalAggregation((0.1, 0.3)), score)
+    assert fit.params["lower"].shape == (2, 3, 5)
+    direct = 0.0
+    for alpha in (0.1, 0.3):
+        for tau in (alpha / 2, 1 - alpha / 2):
+            for j, scale in enumerate((1.0, 2.0, 0.5)):
+                X = table.quantile(tau)[:, :, j].T / scale
+                optimum = by_linear_programme(X, table.theta[:, j] / scale, tau, table.row_weights, "free")
+                direct += 2 / alpha * optimum / 3 / 2
+    assert fit.loss == pytest.approx(direct, rel=1e-6)
+    assert fit.gap <= 1e-8 * fit.loss
+
+
+def test_shared_weights_are_the_same_for_all_parameters(table):
+    fit = ds.stack(
+        table, ds.IntervalAggregation(shared=True, weights="convex", intercept=True), ds.IntervalScore()
+    )
+    np.testing.assert_allclose(fit.params["lower"], fit.params["lower"][:1].repeat(3, 0))
+    assert fit.params["upper"][0].sum() == pytest.approx(1)
+    assert len(set(fit.params["lower_intercept"].round(9))) == 3  # an intercept each
+
+
+def test_weights_may_be_chosen_by_cross_validation():
+    few = make_table(K=20, N=50, seed=4)
+    fit = ds.stack(few, ds.IntervalAggregation(weights="auto"), ds.IntervalScore())
+    assert fit.form != ds.IntervalAggregation(weights="auto")
+    assert "cross-validation took" in fit.notes[0]
+    other = make_table(K=20, N=400, seed=4)  # same members' quality, new rows
+    free = ds.stack(few, ds.IntervalAggregation(), ds.IntervalScore())
+    assert fit.evaluate(other)["loss"] < free.evaluate(other)["loss"]
+
+
+def test_crossed_ends_are_exchanged_and_counted():
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(40, 1))
+    lower, upper = rng.normal(size=(2, 3, 40, 1))  # ends that know nothing
+    table = ds.Table(theta, quantiles={0.45: lower, 0.55: upper})
+    fit = ds.stack(table, ds.IntervalAggregation(0.9), ds.IntervalScore(0.9))
+    assert any("crossed" in note for note in fit.notes)
+    interval = fit.apply(table).interval(0.9)
+    assert (interval[..., 0] <= interval[..., 1]).all()
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_conformal_intervals_cover_whatever_the_members_are(wrong):
+    alphas, covered = (0.05, 0.1, 0.3), []
+    form = ds.IntervalAggregation(alphas, weights="convex", conformal=True)
+    for seed in range(500):
+        rng = np.random.default_rng([seed, 7])
+        theta = rng.normal(size=(64, 1))
+        shift, width = (8.0, 0.01) if wrong else (0.2, 0.9)
+        middle = (0 if wrong else 0.3) * theta + shift * rng.normal(size=(3, 1, 1))
+        levels = [level for alpha in alphas for level in (alpha / 2, 1 - alpha / 2)]
+        ends = {level: middle + width * (level - 0.5) + 0.1 * rng.normal(size=(3, 64, 1)) for level in levels}
+        table = ds.Table(theta, quantiles=ends)
+        fit = ds.stack(table.select(rows=slice(0, 63)), form, ds.IntervalScore(alphas), seed=seed, tol=1e-4)
+        applied = fit.apply(table.select(rows=[63]))
+        ends_at = np.array([applied.interval(alpha)[0, 0] for alpha in alphas])
+        covered.append((ends_at[:, 0] <= theta[63, 0]) & (theta[63, 0] <= ends_at[:, 1]))
+    error = np.sqrt(np.array(alphas) * (1 - np.array(alphas)) / 500)
+    assert (np.mean(covered, 0) >= 1 - np.array(alphas) - 3 * error).all()
+
+
+def test_conformal_needs_enough_rows_of_equal_weight(weighted_table):
+    with pytest.raises(ValueError, match="needs rows of equal weight"):
+        ds.stack(weighted_table, ds.IntervalAggregation(conformal=True), ds.IntervalScore())
+    with pytest.raises(ValueError, match=r"needs 19 rows to calibrate on; a third of the table is 10"):
+        ds.stack(make_table(N=30), ds.IntervalAggregation(0.05, conformal=True), ds.IntervalScore(0.05))
+
+
+def test_levels_are_checked_and_must_match(table):
+    with pytest.raises(ValueError, match=r"alpha must be in \(0, 1\); got 90. Did you mean alpha=0.1"):
+        ds.IntervalAggregation(alpha=90)
+    with pytest.raises(ValueError, match="one of free, nonnegative, convex, auto"):
+        ds.IntervalAggregation(weights="positive")
+    with pytest.raises(ds.IntractableError, match="must be the same levels"):
+        ds.stack(table, ds.IntervalAggregation(0.1), ds.IntervalScore(0.2))
+    fit = ds.stack(table, ds.IntervalAggregation(0.1), ds.IntervalScore(0.1))
+    with pytest.raises(ValueError, match=r"fitted at alpha = 0.1, not 0.2"):
+        fit.apply(table).interval(0.2)
+    with pytest.raises(ds.IntractableError, match="no single set of weights"):
+        _ = fit.weights
+
+
+def test_aggregated_intervals_at_new_data():
+    table = ds.toy.table(400, seed=1)
+    fit = ds.stack(table, ds.IntervalAggregation(0.1, weights="convex"), ds.IntervalScore(0.1))
+    posterior = fit.posterior(ds.toy.MEMBERS)
+    x = np.array([1.3])
+    ends = {}
+    for end, tau in (("lower", 0.05), ("upper", 0.95)):
+        quantiles = [x[0] + m.shift + m.sd * norm.ppf(tau) for m in ds.toy.MEMBERS.values()]
+        ends[end] = fit.params[end][0] @ quantiles
+    np.testing.assert_allclose(posterior.interval(x, seed=1)[0], [ends["lower"], ends["upper"]], atol=0.1)
+    with pytest.raises(ds.IntractableError, match="not a distribution"):
+        posterior.sample((3,), x)

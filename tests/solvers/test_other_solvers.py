@@ -1,0 +1,98 @@
+"""Rank, mean, energy and generic solvers: exact ones against the generic one, on the objective's value."""
+
+import numpy as np
+import pytest
+import torch
+
+import drystone as ds
+from conftest import make_table
+from drystone.solvers import ConvexConcave, Gradient, QuadraticProgram, pick
+from drystone.solvers.convex_concave import RankDistance
+
+pytestmark = pytest.mark.filterwarnings("ignore:ranks alone")
+
+EXACT = [ds.LogScore(), ds.MeanScore(), ds.EnergyScore(), ds.RankCvM()]
+
+
+@pytest.mark.parametrize("score", EXACT, ids=repr)
+@pytest.mark.parametrize("form", [ds.Mixture(), ds.Mixture(concentration=1.4)], ids=repr)
+@pytest.mark.parametrize("row_weights", [False, True])
+def test_the_exact_solver_is_never_above_the_generic_one(score, form, row_weights):
+    table = make_table(K=7, N=80, seed=11, row_weights=row_weights)
+    exact, generic = ds.stack(table, form, score), ds.stack(table, form, score, solver=Gradient())
+    c = form.pseudocount(table)
+
+    def penalised(fit):
+        return fit.loss - (c * np.log(fit.weights).sum() if c else 0)
+
+    assert penalised(exact) <= penalised(generic) + 1e-8
+    if score.convex:
+        np.testing.assert_allclose(exact.weights, generic.weights, atol=1e-3)
+
+
+@pytest.mark.parametrize("score", [ds.MeanScore(scale=(1.0, 2.0, 0.5)), ds.EnergyScore()], ids=repr)
+def test_quadratic_scores_carry_a_certificate(table, score):
+    fit = ds.stack(table, score=score)
+    assert fit.solver == "QuadraticProgram()"
+    assert fit.gap <= 1e-8
+
+
+def test_mean_score_of_two_members_is_a_projection_by_hand():
+    theta = np.array([[0.3], [1.1], [-0.4]])
+    mean = np.stack([theta + 1.0, theta - 3.0])
+    np.testing.assert_allclose(ds.stack(ds.Table(theta, mean=mean), score=ds.MeanScore()).weights, [0.75, 0.25])
+
+
+def test_rank_distance_is_no_worse_than_any_of_many_random_weights():
+    table = make_table(K=4, N=150, d=2, seed=2)
+    fit = ds.stack(table, score=ds.RankCvM())
+    rng = np.random.default_rng(0)
+    distance = RankDistance(table.rank, table.row_weights)
+    tried = min(distance.value(w) for w in [*np.eye(4), *rng.dirichlet(np.ones(4) / 2, 4000)])
+    assert fit.loss <= tried + 1e-12
+    assert fit.gap is None  # stationary and the best of several starts, but nobody can prove it
+    assert fit.stationarity <= 1e-8
+
+
+def test_each_round_of_the_convex_concave_procedure_lowers_the_distance():
+    table = make_table(K=6, N=90, seed=8)
+    losses = []
+    for rounds in (1, 2, 3, 5, 50):
+        solution = ConvexConcave(starts=1, rounds=rounds).solve(table, ds.Mixture(), ds.RankCvM(), 1e-9, 0)
+        losses.append(float(ds.RankCvM()(ds.Mixture().combine(_tensors(solution), table))))
+    assert losses == sorted(losses, reverse=True)
+
+
+def _tensors(solution):
+    return {"weights": torch.tensor(solution.params["weights"])}
+
+
+def test_convex_sums_are_certified_and_others_are_not(table):
+    convex = ds.stack(table, score=ds.LogScore() + 0.5 * ds.MeanScore() + ds.EnergyScore())
+    assert convex.gap is not None
+    assert convex.gap <= 1e-8 * abs(convex.loss)
+    other = ds.stack(table, score=ds.LogScore() + ds.MomentScore())
+    assert other.gap is None
+    assert other.stationarity <= 1e-8 * abs(other.loss)
+
+
+def test_noise_that_spoils_convexity_is_reported():
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(15, 1))
+    draws = rng.normal(size=(12, 15, 5, 1))  # twelve members that differ by noise alone
+    with pytest.warns(ds.ConvergenceWarning, match="not conditionally negative definite"):
+        fit = ds.stack(ds.Table(theta, draws=draws), score=ds.EnergyScore())
+    other = ds.stack(ds.Table(theta, draws=draws), score=ds.EnergyScore(), solver=Gradient(starts=20), tol=1)
+    assert fit.loss - fit.gap <= other.loss  # the certificate covers the noise
+
+
+def test_the_solver_is_picked_from_the_pair():
+    assert pick(ds.Mixture(), ds.LogScore()).__class__.__name__ == "SQP"
+    assert pick(ds.Mixture(), 3 * ds.RankCvM()) == ConvexConcave()
+    assert pick(ds.Mixture(), ds.EnergyScore()) == QuadraticProgram()
+    assert pick(ds.Mixture(), ds.MomentScore()) == Gradient()
+
+
+def test_same_seed_same_weights(table):
+    score = ds.LogScore() + ds.MomentScore()
+    np.testing.assert_array_equal(ds.stack(table, score=score).weights, ds.stack(table, score=score).weights)

@@ -1,0 +1,177 @@
+"""Tests for drystone.posterior and the allocation of draws."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.stats import kstest, norm
+
+import drystone as ds
+from drystone.allocation import allocate
+
+
+class Trap:
+    """A member that must never be asked."""
+
+    def log_prob(self, theta, y):
+        raise AssertionError("evaluated")
+
+    sample = log_prob
+
+
+def fit_with(weights, names=tuple(ds.toy.MEMBERS)):
+    fit = ds.stack(ds.toy.table(200, seed=1))
+    return ds.Stacking(**{**vars(fit), "params": {"weights": np.array(weights)}, "names": tuple(names)})
+
+
+WEIGHTS = [0.35, 0.25, 0.3, 0.1]
+
+
+@pytest.fixture
+def posterior():
+    return fit_with(WEIGHTS).posterior(ds.toy.MEMBERS)
+
+
+def mixture_cdf(y):
+    def cdf(t):
+        parts = [w * norm.cdf(t, y + m.shift, m.sd) for w, m in zip(WEIGHTS, ds.toy.MEMBERS.values(), strict=True)]
+        return np.sum(parts, 0)
+
+    return cdf
+
+
+def test_shapes_follow_sbi(posterior):
+    x, xs = torch.tensor([0.7]), torch.randn(4, 1)
+    assert posterior.sample((), x).shape == (1,)
+    assert posterior.sample((6,), x).shape == (6, 1)
+    assert posterior.sample((6, 2), x[None]).shape == (6, 2, 1)
+    assert posterior.sample_batched((6,), xs).shape == (6, 4, 1)
+    assert posterior.sample_batched(torch.Size([6]), x=xs, show_progress_bars=False).shape == (6, 4, 1)
+    assert posterior.log_prob(torch.randn(5, 1), x).shape == (5,)
+    assert posterior.log_prob_batched(torch.randn(4, 1), xs).shape == (1, 4)
+    assert posterior.log_prob_batched(torch.randn(3, 4, 1), xs).shape == (3, 4)
+    assert posterior.mean(x).shape == (1,)
+    assert posterior.cov(x).shape == (1, 1)
+    assert posterior.interval(x, 0.2).shape == (1, 2)
+
+
+def test_answers_are_of_the_kind_of_the_question(posterior):
+    assert isinstance(posterior.sample((3,), np.array([0.7])), np.ndarray)
+    x = torch.tensor([0.7], dtype=torch.float64)
+    assert posterior.sample((3,), x).dtype == torch.float64
+    assert posterior.log_prob(torch.randn(3, 1), x.float()).dtype == torch.float32
+
+
+def test_draws_follow_the_mixture_and_so_does_every_prefix(posterior):
+    draws = posterior.sample((4000,), np.array([0.7]), seed=5)[:, 0]
+    assert kstest(draws, mixture_cdf(0.7)).pvalue > 1e-3
+    assert kstest(draws[:400], mixture_cdf(0.7)).pvalue > 1e-3
+
+
+def test_density_and_draws_agree(posterior):
+    x = np.array([0.7])
+    total, _ = quad(lambda t: np.exp(posterior.log_prob(np.array([[t]]), x)[0]), -20, 20)
+    assert total == pytest.approx(1, abs=1e-6)
+    draws = posterior.sample((5000,), x, seed=6)
+    ratio = norm.pdf(draws[:, 0], 0.7, 0.8) / np.exp(posterior.log_prob(draws, x))
+    assert abs(ratio.mean() - 1) < 4 * ratio.std() / np.sqrt(5000)
+
+
+def test_batched_methods_agree_with_single_ones(posterior):
+    xs, theta = np.random.default_rng(0).normal(size=(3, 1)), np.random.default_rng(1).normal(size=(5, 3, 1))
+    batched = posterior.log_prob_batched(theta, xs)
+    for b in range(3):
+        np.testing.assert_allclose(batched[:, b], posterior.log_prob(theta[:, b], xs[b]))
+
+
+def test_members_without_weight_are_never_evaluated():
+    fit = fit_with([0.6, 0.0, 0.4, 0.0])
+    members = {**ds.toy.MEMBERS, "left": Trap(), "wide": Trap()}
+    posterior = fit.posterior(members)
+    assert posterior.sample_batched((9,), np.zeros((2, 1))).shape == (9, 2, 1)
+    assert np.isfinite(posterior.log_prob(np.zeros((3, 1)), np.zeros(1))).all()
+
+
+def test_same_seed_same_draws_and_the_global_state_is_left_alone(posterior):
+    x = torch.tensor([0.7])
+    state = torch.random.get_rng_state()
+    first, second, third = (posterior.sample((50,), x, seed=seed) for seed in (3, 3, 4))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, third)
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_members_that_take_no_seed_are_seeded_through_torch():
+    class Noise:
+        def sample(self, n, y):
+            return torch.randn(n, len(y), 1)
+
+    posterior = fit_with([0.5, 0.5], ["a", "b"]).posterior([Noise(), Noise()])
+    x = torch.zeros(1)
+    assert torch.equal(posterior.sample((20,), x, seed=1), posterior.sample((20,), x, seed=1))
+    torch.manual_seed(0)
+    first = posterior.sample((20,), x)
+    torch.manual_seed(0)
+    assert torch.equal(first, posterior.sample((20,), x))
+
+
+def test_a_member_that_cannot_do_what_is_asked_is_named():
+    class Draws:
+        def sample(self, n, y):
+            return np.zeros((n, len(y), 1))
+
+    posterior = fit_with([0.5, 0.5], ["mcmc", "flow"]).posterior({"mcmc": Draws(), "flow": ds.toy.MEMBERS["left"]})
+    assert posterior.sample((4,), np.zeros(1)).shape == (4, 1)
+    with pytest.raises(ds.IntractableError, match=r"member 'mcmc' \(Draws\) has no `log_prob`"):
+        posterior.log_prob(np.zeros((4, 1)), np.zeros(1))
+
+
+def test_wrong_shapes_name_the_member():
+    class Turned:
+        def sample(self, n, y):
+            return np.zeros((len(y), n, 1))
+
+        def log_prob(self, theta, y):
+            return np.zeros((len(theta), 1))
+
+    posterior = fit_with([1.0], ["turned"]).posterior([Turned()])
+    with pytest.raises(ValueError, match=r"`sample` of member 'turned' must give shape \(n, N, d\) = \(4, 2, d\)"):
+        posterior.sample_batched((4,), np.zeros((2, 1)))
+    with pytest.raises(ValueError, match=r"`log_prob` of member 'turned' must give shape \(N,\) = \(3,\)"):
+        posterior.log_prob(np.zeros((3, 1)), np.zeros(1))
+
+
+def test_wrong_arguments_say_what_to_do(posterior):
+    with pytest.raises(ValueError, match="`x` is missing"):
+        posterior.sample((3,))
+    with pytest.raises(ValueError, match="use the batched method"):
+        posterior.sample((3,), np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="an observation a row"):
+        posterior.sample_batched((3,), np.zeros(2))
+    with pytest.raises(ValueError, match=r"alpha=0\.1 for a 90 % interval"):
+        posterior.interval(np.zeros(1), 90)
+    with pytest.raises(ValueError, match=r"`theta` must have shape \(S, B, d\) with B = 2"):
+        posterior.log_prob_batched(np.zeros((4, 3, 1)), np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="expected 4 `members`"):
+        posterior.fit.posterior(list(ds.toy.MEMBERS.values())[:3])
+    with pytest.raises(ValueError, match=r"`members` lacks \['wide'\]"):
+        posterior.fit.posterior({k: v for k, v in ds.toy.MEMBERS.items() if k != "wide"})
+
+
+def test_allocation_is_unbiased_and_within_one_of_its_share():
+    rng = np.random.default_rng(0)
+    weights = np.array([0.313, 0.0, 0.152, 0.4, 0.135])
+    counts = allocate(weights, 7, 20_000, rng)
+    assert (counts.sum(1) == 7).all()
+    assert np.abs(counts - 7 * weights).max() < 1
+    assert (counts[:, 1] == 0).all()
+    se = counts.std(0) / np.sqrt(20_000) + 1e-12
+    assert (np.abs(counts.mean(0) - 7 * weights) < 4 * se).all()
+    # Remainders are not tied to each other in pairs: some two members with remainders both get an extra draw.
+    extra = counts - np.floor(7 * weights)
+    assert ((extra[:, 0] > 0) & (extra[:, 2] > 0)).any()
+
+
+def test_allocation_can_differ_by_row():
+    weights = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    np.testing.assert_array_equal(allocate(weights, 6, 3, np.random.default_rng(0)), [[6, 0], [3, 3], [0, 6]])
