@@ -217,6 +217,8 @@ BAD = {
     "support": ({"prior": ([2, 0], [3, 2])}, "must lie in the support of `prior`; 20 of 20 rows do not"),
     "validation": ({"validation": 0.0}, "`validation` must leave rows on both sides; got 0.0 of 20 rows"),
     "members": ({"members": 0}, "`members` must be at least 1; got 0"),
+    "epochs": ({"epochs": 0}, "`epochs` must be at least 1; got 0"),
+    "patience": ({"patience": 0}, "`patience` must be at least 1, or None; got 0"),
     "engine": ({"engine": "jax"}, "`engine` must be 'compiled' or 'torch'; got 'jax'"),
     "device": ({"device": "cuda"}, "need `engine='torch'`"),
 }

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drystone import storage
-from drystone.member import Member
+from drystone.trained import TrainedMember
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Ensemble(Sequence[Member]):
+class Ensemble(Sequence[TrainedMember]):
     """Trained members, in order. Each satisfies the member protocol: ``log_prob`` and ``sample``.
 
     Args:
@@ -38,7 +38,7 @@ class Ensemble(Sequence[Member]):
         ``ensemble[3].log_prob(theta, y)`` is one member's, ``ensemble.log_prob(theta, y)`` everyone's.
     """
 
-    def __init__(self, members: Iterable[Member | storage.Stored], diverged: Sequence[str] = ()) -> None:
+    def __init__(self, members: Iterable[TrainedMember | storage.Stored], diverged: Sequence[str] = ()) -> None:
         self._members = list(members)
         self.names = tuple(member.name for member in self._members)
         self.diverged = tuple(diverged)
@@ -50,10 +50,10 @@ class Ensemble(Sequence[Member]):
         return len(self._members)
 
     @overload
-    def __getitem__(self, index: int) -> Member: ...
+    def __getitem__(self, index: int) -> TrainedMember: ...
     @overload
     def __getitem__(self, index: slice) -> Ensemble: ...
-    def __getitem__(self, index: int | slice) -> Member | Ensemble:
+    def __getitem__(self, index: int | slice) -> TrainedMember | Ensemble:
         if isinstance(index, slice):
             return Ensemble(self._members[index], self.diverged)
         member = self._members[index]

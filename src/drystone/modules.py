@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributions import Transform, constraints
 
 from drystone.flows.zuko import to_zuko
-from drystone.member import Member
+from drystone.trained import TrainedMember
 
 __all__ = ["MemberModule"]
 
@@ -33,7 +33,7 @@ class MemberModule(nn.Module):
     y_mean: torch.Tensor | None
     y_axes: torch.Tensor | None
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: TrainedMember) -> None:
         super().__init__()
         self.flow = to_zuko(member.flow)
         self.embedding = member.embedding

@@ -19,10 +19,10 @@ from drystone.engines.loop import State
 from drystone.files import replacing
 from drystone.flows.architecture import Architecture
 from drystone.flows.flow import Flow
-from drystone.member import History, Member
 from drystone.standardise import Conditioning, Scaling
 from drystone.support import Support
 from drystone.sweep import Configuration
+from drystone.trained import History, TrainedMember
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,7 +32,7 @@ __all__ = ["Stored", "save", "save_diverged", "scan"]
 FORMAT = 1
 
 
-def save(member: Member, directory: Path, fingerprint: str = "") -> None:
+def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
     """Write a member; ``fingerprint`` says what it was trained on, so that training can be resumed."""
     conditioning = member.conditioning
     arrays = {
@@ -114,7 +114,7 @@ class Stored:
         stored = self.description["history"]
         return History(**{**stored, "losses": tuple(stored["losses"]), "validation": tuple(stored["validation"])})
 
-    def load(self) -> Member:
+    def load(self) -> TrainedMember:
         """Read the arrays."""
         arrays = load_file(self.path.with_suffix(".safetensors"))
         architecture = dict(self.description["architecture"])
@@ -127,7 +127,7 @@ class Stored:
             arrays.get("conditioning.mean"),
             arrays.get("conditioning.axes"),
         )
-        return Member(
+        return TrainedMember(
             name=self.name,
             flow=Flow(Architecture(**architecture), arrays["flow"]),
             support=Support(arrays["support.lower"], arrays["support.upper"]),

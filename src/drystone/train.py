@@ -28,11 +28,11 @@ from drystone.ensemble import Ensemble, cores
 from drystone.errors import ConvergenceWarning
 from drystone.flows.flow import Flow
 from drystone.flows.kernels.blas import single_threaded
-from drystone.member import History, Member
 from drystone.standardise import Conditioning, Scaling
 from drystone.storage import Stored
 from drystone.support import Support
 from drystone.sweep import Configuration, Family, Sweep
+from drystone.trained import History, TrainedMember
 
 if TYPE_CHECKING:
     from torch import nn
@@ -118,7 +118,7 @@ def train(
         for k, configuration in enumerate(_configurations(members, family, sweep, seed))
     ]  # fmt: skip
 
-    done: dict[str, Member | Stored | None] = _finished(jobs, directory, embedding)
+    done: dict[str, TrainedMember | Stored | None] = _finished(jobs, directory, embedding)
     # Longest first, so that no core waits for the last one.
     waiting = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
     with (
@@ -213,9 +213,9 @@ def _digest(theta: NDArray, y: NDArray, *settings: object) -> str:
 
 def _finished(
     jobs: Sequence[Job], directory: str | os.PathLike[str] | None, embedding: Callable[[], nn.Module] | None
-) -> dict[str, Member | Stored | None]:
+) -> dict[str, TrainedMember | Stored | None]:
     """Return what an earlier call finished, ``None`` for those that diverged."""
-    done: dict[str, Member | Stored | None] = {}
+    done: dict[str, TrainedMember | Stored | None] = {}
     if directory is None:
         return done
     for job in jobs:
@@ -249,31 +249,33 @@ def _submitting(
         pool.shutdown(cancel_futures=True)
 
 
-def _member(name: str, outcome: Outcome, support: Support, scaling: Scaling, conditioning: Conditioning) -> Member:
+def _member(
+    name: str, outcome: Outcome, support: Support, scaling: Scaling, conditioning: Conditioning
+) -> TrainedMember:
     fit = outcome.fit
-    history = History(tuple(fit.losses), tuple(fit.validation), fit.best_epoch, outcome.restarts, outcome.seconds)
-    flow = Flow(outcome.architecture, fit.state["flow"])
-    return Member(
-        name,
-        flow,
-        support,
-        scaling,
-        conditioning,
-        outcome.configuration,
-        history,
-        fit.snapshots,
-        outcome.embedding,
+    return TrainedMember(
+        name=name,
+        flow=Flow(outcome.architecture, fit.state["flow"]),
+        support=support,
+        scaling=scaling,
+        conditioning=conditioning,
+        configuration=outcome.configuration,
+        history=History(
+            tuple(fit.losses), tuple(fit.validation), fit.best_epoch, outcome.restarts, outcome.seconds
+        ),
+        snapshots=fit.snapshots,
+        embedding=outcome.embedding,
     )
 
 
-def _write(job: Job, member: Member | Stored | None, directory: Path) -> None:
-    if isinstance(member, Member):
+def _write(job: Job, member: TrainedMember | Stored | None, directory: Path) -> None:
+    if isinstance(member, TrainedMember):
         storage.save(member, directory, job.fingerprint)
     else:
         storage.save_diverged(job.name, directory, job.fingerprint)
 
 
-def _show(bar: tqdm, done: Mapping[str, Member | Stored | None]) -> None:
+def _show(bar: tqdm, done: Mapping[str, TrainedMember | Stored | None]) -> None:
     """Report the members done and their best and median validation log density (standardised units)."""
     bar.update(len(done) - bar.n)
     scores = [-min(member.history.validation) for member in done.values() if member is not None]

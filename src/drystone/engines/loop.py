@@ -39,6 +39,12 @@ class Schedule:
     patience: int | None
     snapshots: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"`epochs` must be at least 1; got {self.epochs}.")
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"`patience` must be at least 1, or None; got {self.patience}.")
+
 
 class Learner(Protocol):
     """One member in training."""

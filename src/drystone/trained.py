@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from drystone.modules import MemberModule
 
-__all__ = ["History", "Member"]
+__all__ = ["History", "TrainedMember"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class History:
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class TrainedMember:
     r"""A conditional flow with everything between it and the user's units.
 
     With the support's bijection :math:`s`, the scaling :math:`z` and the conditioning :math:`c`,
@@ -104,7 +104,7 @@ class Member:
 
         return embed(self.embedding, c)
 
-    def snapshot(self, epoch: int) -> Member:
+    def snapshot(self, epoch: int) -> TrainedMember:
         """Return the member as it was after an epoch (or when it stopped, if that was earlier)."""
         if epoch not in self.snapshots:
             raise ValueError(f"`epoch` must be one of the snapshots {sorted(self.snapshots)}; got {epoch}.")
