@@ -1,5 +1,6 @@
-from . import forms, scores, solvers, tasks, toy
+from . import flows, forms, scores, solvers, tasks, toy
 from .compare import Comparison, compare
+from .ensemble import Ensemble
 from .errors import ConvergenceWarning, IntractableError, StackingError
 from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from .posterior import StackedPosterior
@@ -19,15 +20,19 @@ from .simulate import simulate
 from .simulations import Simulations
 from .stack import stack
 from .stacking import Stacking
+from .sweep import Configuration, Sweep
 from .table import Table
 from .tasks import Task
+from .train import train
 from .tune import Tuned, tune
 
 __version__: str
 __all__ = [
     "Comparison",
+    "Configuration",
     "ConvergenceWarning",
     "EnergyScore",
+    "Ensemble",
     "Form",
     "IntervalAggregation",
     "IntervalScore",
@@ -47,10 +52,12 @@ __all__ = [
     "StackedPosterior",
     "Stacking",
     "StackingError",
+    "Sweep",
     "Table",
     "Task",
     "Tuned",
     "compare",
+    "flows",
     "forms",
     "scores",
     "simulate",
@@ -58,5 +65,6 @@ __all__ = [
     "stack",
     "tasks",
     "toy",
+    "train",
     "tune",
 ]

@@ -1,0 +1,101 @@
+"""The training loop that every engine shares: epochs, early stopping, the best parameters kept, snapshots."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit"]
+
+# Everything that is learnt, by name: "flow", and with an embedding "embedding.<name>".
+State = dict[str, NDArray]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Standardised simulations, float32, and which rows train and which validate; shared by all members."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+    training: NDArray[np.int64]
+    validation: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When to stop and what to keep.
+
+    Args:
+        epochs: The most epochs.
+        patience: Stop after so many epochs without a better validation loss; ``None`` never.
+        snapshots: Epochs after which the parameters are kept.
+    """
+
+    epochs: int
+    patience: int | None
+    snapshots: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"`epochs` must be at least 1; got {self.epochs}.")
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"`patience` must be at least 1, or None; got {self.patience}.")
+
+
+class Learner(Protocol):
+    """One member in training."""
+
+    def epoch(self, rows: NDArray[np.int64]) -> float:
+        """Train on the rows in the order given and return the mean loss."""
+        ...
+
+    def validation_loss(self) -> float:
+        """Return the mean loss on the validation rows."""
+        ...
+
+    def state(self) -> State:
+        """Return a copy of what has been learnt."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What came of training: the best state, the snapshots, and the losses after each epoch."""
+
+    state: State
+    snapshots: dict[int, State]
+    losses: list[float]
+    validation: list[float]
+    diverged: bool
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch with the lowest validation loss, counted from 1."""
+        return int(np.argmin(self.validation)) + 1
+
+
+def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.random.Generator) -> Fit:
+    """Train until the schedule says stop, or a loss is no longer finite."""
+    best, best_epoch, state = math.inf, 0, learner.state()
+    losses: list[float] = []
+    validation: list[float] = []
+    snapshots: dict[int, State] = {}
+    for epoch in range(1, schedule.epochs + 1):
+        losses.append(learner.epoch(rng.permutation(rows)))
+        validation.append(learner.validation_loss())
+        if not (math.isfinite(losses[-1]) and math.isfinite(validation[-1])):
+            return Fit(state, snapshots, losses, validation, diverged=True)
+        if validation[-1] < best:
+            best, best_epoch, state = validation[-1], epoch, learner.state()
+        if epoch in schedule.snapshots:
+            snapshots[epoch] = learner.state()
+        if schedule.patience is not None and epoch - best_epoch >= schedule.patience:
+            break
+    # Snapshots after an early stop are what training ended with.
+    for epoch in schedule.snapshots:
+        snapshots.setdefault(epoch, learner.state())
+    return Fit(state, snapshots, losses, validation, diverged=False)

@@ -1,0 +1,5 @@
+"""Compiled code, one idea per file. Everything is float32; the batch runs along the last axis of every array.
+
+``compiled`` (how), ``blas`` (matrix products), ``network`` (the masked conditioner), ``affine`` and
+``spline`` (the univariate maps), ``adam``; called from outside: ``density``, ``sampling`` and ``epoch``.
+"""

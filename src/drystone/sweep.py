@@ -1,0 +1,130 @@
+"""Hyperparameters of a member, and ranges of them to draw a whole ensemble from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from drystone.flows.architecture import Architecture
+
+__all__ = ["Configuration", "Sweep"]
+
+Family = Literal["maf", "nsf"]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The hyperparameters of one member. The names are those of :class:`drystone.flows.Architecture`.
+
+    Args:
+        family: ``"maf"`` or ``"nsf"``.
+        transforms: Autoregressive transforms in a chain.
+        units: Hidden units per layer.
+        layers: Square layers after the first hidden layer (as sbi counts ``num_blocks``).
+        activation: ``"relu"`` or ``"tanh"``.
+        bins: Bins per spline; ``"nsf"`` only.
+        shuffle: Condition the parameters on one another in random orders, each followed by its reverse,
+            rather than first to last and last to first in turn.
+        dropout: Share of hidden units dropped in training.
+        batch_size: Rows per step.
+        learning_rate: Adam's.
+    """
+
+    family: Family = "maf"
+    transforms: int = 5
+    units: int = 50
+    layers: int = 2
+    activation: Literal["relu", "tanh"] = "relu"
+    bins: int = 8
+    shuffle: bool = False
+    dropout: float = 0.0
+    batch_size: int = 50
+    learning_rate: float = 5e-4
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1); got {self.dropout}.")
+        if self.batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1; got {self.batch_size}.")
+        if not self.learning_rate > 0:
+            raise ValueError(f"`learning_rate` must be positive; got {self.learning_rate}.")
+
+    def architecture(self, features: int, context: int, rng: np.random.Generator) -> Architecture:
+        """Return the architecture for d features and c context variables; rng draws shuffled orders."""
+        orders = None
+        if self.shuffle:
+            drawn = [rng.permutation(features).tolist() for _ in range(0, self.transforms, 2)]
+            orders = tuple(tuple(drawn[t // 2][:: -1 if t % 2 else 1]) for t in range(self.transforms))
+        return Architecture(
+            self.family, features, context, self.transforms, self.units, self.layers, self.activation,
+            self.bins, orders=orders,
+        )  # fmt: skip
+
+    @property
+    def cost(self) -> float:
+        """Roughly proportional to the time of an epoch; only to start the longest first."""
+        return self.transforms * ((self.layers + 1) * self.units**2 + 1e4) * (1 + 50 / self.batch_size)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Ranges (low, high), both included, that the members' hyperparameters are drawn from independently.
+
+    Sizes are uniform over the integers, except ``units``, which like ``learning_rate`` is uniform in its
+    logarithm; ``dropout`` is uniform. ``shuffle`` gives every member parameter orders of its own: single
+    members are no better for it, but being diverse they stack better. The defaults are many small ReLU
+    networks; with ``family="nsf"`` they are the best we know. Change what you like:
+    ``dataclasses.replace(Sweep(), units=(64, 128))``.
+
+    Example:
+        >>> Sweep(units=(20, 20), transforms=(3, 3)).draw("nsf", np.random.default_rng(0)).units
+        20
+    """
+
+    transforms: tuple[int, int] = (3, 6)
+    units: tuple[int, int] = (32, 96)
+    layers: tuple[int, int] = (1, 2)
+    bins: tuple[int, int] = (6, 12)
+    dropout: tuple[float, float] = (0.0, 0.1)
+    batch_size: tuple[int, int] = (50, 150)
+    learning_rate: tuple[float, float] = (3e-4, 2e-3)
+    activation: Literal["relu", "tanh"] = "relu"
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("transforms", "units", "layers", "bins", "dropout", "batch_size", "learning_rate"):
+            low, high = getattr(self, name)
+            if not low <= high:
+                raise ValueError(f"`{name}` must be a range (low, high) with low ≤ high; got ({low}, {high}).")
+
+    @classmethod
+    def paper(cls) -> Sweep:
+        """Return the sweep of the stacking paper's benchmarks: larger tanh networks, more dropout."""
+        return cls(
+            transforms=(3, 8), units=(32, 256), layers=(2, 4), bins=(10, 10), dropout=(0.0, 0.2),
+            batch_size=(20, 100), learning_rate=(1e-5, 1e-3), activation="tanh",
+        )  # fmt: skip
+
+    def draw(self, family: Family, rng: np.random.Generator) -> Configuration:
+        """Draw one configuration."""
+
+        def whole(low: int, high: int) -> int:
+            return int(rng.integers(low, high, endpoint=True))
+
+        def logarithmic(low: float, high: float) -> float:
+            return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+        return Configuration(
+            family=family,
+            transforms=whole(*self.transforms),
+            units=round(logarithmic(*self.units)),
+            layers=whole(*self.layers),
+            activation=self.activation,
+            bins=whole(*self.bins),
+            shuffle=self.shuffle,
+            dropout=float(rng.uniform(*self.dropout)),
+            batch_size=whole(*self.batch_size),
+            learning_rate=logarithmic(*self.learning_rate),
+        )
