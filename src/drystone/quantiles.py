@@ -14,8 +14,8 @@ __all__ = ["SOFT_POINTS", "Pooled", "pool_points"]
 
 # Points a member is represented by, denser towards the tails: the outermost stand for a probability of 0.0004.
 POINTS = 40
-# While fitting, half as many: everything costs K N d times as much, many times over.
-SOFT_POINTS = 20
+# While fitting, fewer: a softened quantile averages over a stretch of them, and each costs K N d numbers a step.
+SOFT_POINTS = 12
 # With fewer tabulated levels than this a mixture's quantile cannot be told.
 FEWEST_LEVELS = 9
 

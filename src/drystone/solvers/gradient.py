@@ -86,13 +86,13 @@ class Gradient(Solver):
         problem: Problem = exact if score.smooth else replace(exact, softness=soft_width(table))
         c = form.pseudocount(table)
         tol = tolerance(tol, score, exact.value(np.full(table.K, 1 / table.K)))
-        starts = simplex_starts(table, score, self.starts if score.smooth else 2, seed)
+        starts = simplex_starts(table, score, self.starts, seed)
         if c > 0:
             problem = Barrier(problem, c)
             starts = [0.9 * start + 0.1 / table.K for start in starts]
-        if score.convex:
+        if score.convex or not score.smooth:  # one minimum; or steps that cost too much to go several ways
             starts = [min(starts, key=problem.value)]
-        steps = self.steps if score.smooth else self.steps // 3
+        steps = self.steps if score.smooth else self.steps // 4
         ends = [_projected_gradient(problem, start, tol, steps) for start in starts]
         best = min(ends, key=lambda end: problem.value(end.weights))
         if not score.smooth:  # curvature means nothing at kinks
