@@ -21,7 +21,7 @@ def section(name):
 
 def test_the_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     assert "carry weight" in capsys.readouterr().out
     assert (tmp_path / "fit.json").exists()
@@ -31,9 +31,10 @@ def test_the_table_of_cells_is_that_of_the_registry():
     assert section("cells") == markdown()
 
 
-def test_the_table_of_speeds_is_that_of_the_results():
-    table = runpy.run_path(str(ROOT / "benchmarks" / "table.py"))
-    assert section("speed") == table["markdown"]()
+@pytest.mark.parametrize("name", ["solvers", "training"])
+def test_the_tables_of_speeds_are_those_of_the_results(name):
+    tables = runpy.run_path(str(ROOT / "benchmarks" / "table.py"))
+    assert section(name) == tables[name]()
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)", README))
@@ -41,7 +42,9 @@ def test_links_lead_somewhere(link):
     assert (ROOT / link).exists()
 
 
-@pytest.mark.parametrize("script", ["examples/toy.py", "examples/own_score.py", "experiments/toy.py --quick"])
+@pytest.mark.parametrize(
+    "script", ["examples/toy.py", "examples/own_score.py", "examples/own_task.py", "experiments/toy.py --quick"]
+)
 def test_examples_and_experiments_run(script):
     path, *arguments = script.split()
     run = subprocess.run([sys.executable, ROOT / path, *arguments], capture_output=True, text=True, check=False)

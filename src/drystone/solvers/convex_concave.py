@@ -112,12 +112,13 @@ class ConvexConcave(Solver):
         assert isinstance(score, RankCvM)
         ranks = table.rank if score.statistic is None else table.rank_of(score.statistic)
         distance, c = RankDistance(ranks, table.row_weights), form.pseudocount(table)
-        starts = simplex_starts(table, score, self.starts, seed)
+        best = int(np.argmin([distance.of_ranks(r) for r in distance.scaled]))
+        starts = simplex_starts(table, best, self.starts, seed)
         if c > 0:  # off the boundary, where the prior's density is 0
             starts = [0.9 * start + 0.1 / table.K for start in starts]
         near = [_approach(distance, start, c) for start in starts]
-        best = min(near, key=lambda w: distance.value(w) - _log_prior(w, c))
-        end = _descend(distance, best, c, tol, self.rounds)
+        nearest = min(near, key=lambda w: distance.value(w) - _log_prior(w, c))
+        end = _descend(distance, nearest, c, tol, self.rounds)
         return Solution({"weights": end.weights}, None, end.gap, end.gap <= tol, end.iterations)
 
 

@@ -86,7 +86,7 @@ class Gradient(Solver):
         problem: Problem = exact if score.smooth else replace(exact, softness=soft_width(table))
         c = form.pseudocount(table)
         tol = tolerance(tol, score, exact.value(np.full(table.K, 1 / table.K)))
-        starts = simplex_starts(table, score, self.starts, seed)
+        starts = simplex_starts(table, int(np.argmin(alone(table, score))), self.starts, seed)
         if c > 0:
             problem = Barrier(problem, c)
             starts = [0.9 * start + 0.1 / table.K for start in starts]

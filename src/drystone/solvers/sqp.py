@@ -41,7 +41,7 @@ class LogLoss:
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
         """−g."""
-        return -self.L @ (self.a / self._mixed(w))
+        return -(self.L @ (self.a / self._mixed(w)))
 
     def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
         """Σ_n a_n (L_n / (wL)_n)(L_n / (wL)_n)ᵀ."""

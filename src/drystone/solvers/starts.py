@@ -13,14 +13,14 @@ from drystone.table import Table
 __all__ = ["alone", "simplex_starts"]
 
 
-def simplex_starts(table: Table, score: Score, n: int, seed: int) -> list[np.ndarray]:
-    """``n`` weight vectors: uniform, the best single member, the log-score solution if any, random ones.
+def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarray]:
+    """``n`` weight vectors: uniform, the ``best`` single member, the log-score solution if any, random ones.
 
     The best member is moved a little inside, since a member at exactly 0 has no first-order effect on some scores.
     """
     K = table.K
     uniform = np.full(K, 1 / K)
-    starts = [uniform, 0.99 * np.eye(K)[np.argmin(alone(table, score))] + 0.01 * uniform]
+    starts = [uniform, 0.99 * np.eye(K)[best] + 0.01 * uniform]
     if "log_q" in table.gives and np.isfinite(table.log_q).all():
         starts.append(SQP().solve(table, Mixture(), LogScore(), 1e-6, seed).params["weights"])
     rng = np.random.default_rng(seed)
