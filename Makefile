@@ -7,6 +7,7 @@ READY := .venv/.ready
 
 demo: $(READY)
 	$(BIN)/python examples/toy.py
+	$(BIN)/python examples/train_and_stack.py
 
 test: lint types unit
 

@@ -43,7 +43,14 @@ def test_links_lead_somewhere(link):
 
 
 @pytest.mark.parametrize(
-    "script", ["examples/toy.py", "examples/own_score.py", "examples/own_task.py", "experiments/toy.py --quick"]
+    "script",
+    [
+        "examples/toy.py",
+        "examples/own_score.py",
+        "examples/own_task.py",
+        "examples/train_and_stack.py --quick",
+        "experiments/toy.py --quick",
+    ],
 )
 def test_examples_and_experiments_run(script):
     path, *arguments = script.split()
