@@ -88,7 +88,7 @@ def test_no_prior_is_the_whole_space():
 
 
 def test_bad_bounds_are_named():
-    with pytest.raises(ValueError, match=r"must be below upper bounds; they are not for parameters \[1\]"):
+    with pytest.raises(ValueError, match=r"`lower` must be below `upper` in every coordinate; it is not in \[1\]"):
         Support(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
     with pytest.raises(TypeError, match=r"`prior` must be a .* pair or have `lower` and `upper`.*; got int"):
         Support.of(3, 2)

@@ -42,14 +42,16 @@ class Support:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
 
-    def __post_init__(self) -> None:
-        for name in ("lower", "upper"):
-            object.__setattr__(self, name, np.atleast_1d(np.asarray(getattr(self, name), np.float64)))
+    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
+        for name, bounds in (("lower", lower), ("upper", upper)):
+            copied = np.array(bounds, np.float64, ndmin=1)  # the user's array may change
+            copied.flags.writeable = False
+            object.__setattr__(self, name, copied)
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1:
             raise ValueError(f"bounds must both have shape (d,); got {self.lower.shape} and {self.upper.shape}.")
         if not (self.lower < self.upper).all():
             columns = np.flatnonzero(~(self.lower < self.upper)).tolist()
-            raise ValueError(f"lower bounds must be below upper bounds; they are not for parameters {columns}.")
+            raise ValueError(f"`lower` must be below `upper` in every coordinate; it is not in {columns}.")
 
     @classmethod
     def of(cls, prior: object, d: int) -> Support:
@@ -72,11 +74,10 @@ class Support:
         """Whether any parameter has a bound."""
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
 
-    def contains(self, theta: NDArray[np.floating]) -> NDArray[np.bool_]:
-        """Say of each row of theta (N, d) whether it lies in the support, ends included; (N,)."""
-        if not self.bounded:
-            return np.ones(len(theta), bool)
-        return np.all((theta >= self.lower) & (theta <= self.upper), axis=1)
+    def contains(self, theta: ArrayLike) -> NDArray[np.bool_]:
+        """Say of each row of theta (..., d) whether it lies in the support, ends included; (...,)."""
+        theta = np.asarray(theta)
+        return np.all((theta >= self.lower) & (theta <= self.upper), axis=-1)
 
     def to_real(self, theta: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         r"""Return x (N, d) and log Jacobian :math:`\sum_i \log |dx_i / d\theta_i|` (N,) of rows within."""

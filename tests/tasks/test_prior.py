@@ -48,7 +48,7 @@ def test_the_support_cannot_be_changed_from_outside():
 
 
 BAD = {
-    "unequal lengths": (Uniform, [0.0, 1.0], [2.0], r"same length without NaN; got shapes \(2,\) and \(1,\)"),
+    "unequal lengths": (Uniform, [0.0, 1.0], [2.0], r"both have shape \(d,\); got \(2,\) and \(1,\)"),
     "crossed bounds": (Uniform, [0.0, 1.0], [2.0, 0.5], "`lower` must be below `upper`"),
     "infinite uniform": (Uniform, [0.0], [np.inf], "must be finite"),
     "NaN": (Normal, [np.nan], [1.0], "without NaN"),

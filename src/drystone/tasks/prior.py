@@ -8,43 +8,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LogNormal", "Normal", "Prior", "Support", "Uniform"]
+from drystone.support import Support
+
+__all__ = ["LogNormal", "Normal", "Prior", "Uniform"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Support:
-    r"""The closed box :math:`\prod_j [a_j, b_j]` where a prior density may be positive.
-
-    An infinite bound says that the coordinate has none: :math:`(-\infty, \infty)` is the whole line,
-    :math:`[0, \infty)` the positive numbers.
-
-    Args:
-        lower: The bounds :math:`a`, shape (d,).
-        upper: The bounds :math:`b`, shape (d,).
-
-    Example:
-        >>> import numpy as np
-        >>> support = Support([0.0, -1.0], [np.inf, 1.0])
-        >>> support.contains([[2.0, 0.5], [2.0, 1.5]])
-        array([ True, False])
-    """
-
-    lower: Array
-    upper: Array
-
-    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
-        lower, upper = _vectors("lower", lower, "upper", upper)
-        if not (lower < upper).all():
-            raise ValueError(f"`lower` must be below `upper` in every coordinate; got {lower} and {upper}.")
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-
-    def contains(self, theta: ArrayLike) -> NDArray[np.bool_]:
-        """Tell which rows of ``theta`` (..., d) lie in the box, its walls included; shape (...,)."""
-        theta = np.asarray(theta)
-        return np.all((theta >= self.lower) & (theta <= self.upper), axis=-1)
 
 
 class Prior(Protocol):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drystone.support import Support
 from drystone.tasks import truncated_normal
 from drystone.tasks.bivariate_normal import rectangle
 from drystone.tasks.importance import ImportanceSample, anneal
-from drystone.tasks.prior import Support, Uniform
+from drystone.tasks.prior import Uniform
 from drystone.tasks.task import Task
 
 __all__ = ["SLCP"]
