@@ -56,7 +56,7 @@ def members(N, K, d=2, S=200, seed=0):
 def log_score_against_slsqp(N, K, derivatives):
     """SciPy's SLSQP on the same loss, with our exact vectorised gradient or with its own finite differences."""
     table = members(N, K, S=0)
-    ours, fit = least_time(lambda: ds.stack(table))
+    ours, fit = least_time(lambda: ds.stack(table), 20)
     problem = log_loss(table)
 
     def slsqp(ftol):
@@ -75,7 +75,7 @@ def log_score_against_slsqp(N, K, derivatives):
 
     # SLSQP's own tolerance is on the change of the loss; tighten it until the loss is as good as ours.
     for ftol in (1e-6, 1e-8, 1e-10, 1e-12, 1e-14):
-        theirs, other = least_time(lambda ftol=ftol: slsqp(ftol), 3)
+        theirs, other = least_time(lambda ftol=ftol: slsqp(ftol), 20)
         weights = np.maximum(other.x, 0)
         weights /= weights.sum()
         excess = -table.row_weights @ logsumexp(table.log_q, axis=0, b=weights[:, None]) - fit.loss
