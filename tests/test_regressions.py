@@ -149,9 +149,7 @@ def test_standard_errors_of_ranks_respect_row_weights():
         weights = np.exp(1.0 * rng.normal(size=200))
         table = ds.Table(plain.theta, rank=plain.rank, log_q=plain.log_q, row_weights=weights, names=plain.names)
         frame = ds.compare(table, table).frame
-        row = frame[(frame["metric"] == "90% coverage error") & (frame["method"] == "best")].iloc[0]
         rows = frame[(frame["metric"] == "rank distance D") & (frame["method"] == "uniform")].iloc[0]
-        assert row["se"] >= 0
         values.append(rows["value"])
         claimed.append(rows["se"])
     assert 0.5 < np.mean(claimed) / np.std(values) < 2

@@ -164,7 +164,7 @@ def compare(
 
 
 def _judge(
-    metric: Metric, validation: Table, test: Table, fits: Mapping[str, Stacking], resampled: np.ndarray
+    metric: Metric, validation: Table, test: Table, fits: Mapping[str, Stacking], weightings: np.ndarray
 ) -> pd.DataFrame:
     """All methods by one metric."""
     for table in (validation, test):
@@ -175,7 +175,7 @@ def _judge(
     uniform = Mixture().combine({"weights": torch.full((K,), 1 / K, dtype=torch.float64)}, test)
     views = {"best": _single(test, chosen), "uniform": uniform}
     views |= {name: fit.view(test) for name, fit in fits.items() if _speaks(fit, metric, test)}
-    measured = {method: _measure(metric, view, resampled) for method, view in views.items()}
+    measured = {method: _measure(metric, view, weightings) for method, view in views.items()}
     lines = []
     for method, (value, spread) in measured.items():
         line: dict[str, object] = {"metric": metric.name, "method": method}
@@ -212,10 +212,10 @@ def _single(table: Table, k: int) -> View:
     return Mixture().combine({"weights": torch.ones(1, dtype=torch.float64)}, table.select(members=[k]))
 
 
-def _measure(metric: Metric, view: View, resampled: np.ndarray) -> tuple[float, np.ndarray]:
+def _measure(metric: Metric, view: View, weightings: np.ndarray) -> tuple[float, np.ndarray]:
     """The value, and what its spread is read off: the rows' values, or the resamplings' values."""
     value = float(metric.value(view, view.row_weights.numpy()[None])[0])
-    return value, metric.rows(view) if metric.rows else metric.value(view, resampled)
+    return value, metric.rows(view) if metric.rows else metric.value(view, weightings)
 
 
 def _se(spread: np.ndarray, metric: Metric, test: Table) -> float:

@@ -18,7 +18,7 @@ LEAST = float(np.finfo(np.float32).tiny)
 
 @dataclass(frozen=True)
 class Support:
-    r"""A box, open where a bound is infinite, and its bijection to :math:`\mathbb R^d`, column by column:
+    r"""A box, open where a bound is infinite, and its bijection to :math:`\mathbb R^d`, column by column.
 
     .. math::
         x = \begin{cases}
@@ -37,7 +37,7 @@ class Support:
         >>> x, log_det = support.to_real(np.array([[1.0, 5.0]]))
         >>> x, support.to_theta(x)
         (array([[0., 5.]]), array([[1., 5.]]))
-    """  # noqa: D415
+    """
 
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]

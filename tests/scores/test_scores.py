@@ -30,7 +30,10 @@ def test_rank_distance_is_the_integral_it_stands_for(row_weights):
     def integral(column):
         steps = np.sort(column)
         pieces = zip(np.r_[0, steps], np.r_[steps, 1], strict=True)
-        below = lambda t: table.row_weights @ (column <= t)  # noqa: E731
+
+        def below(t):
+            return table.row_weights @ (column <= t)
+
         return sum(quad(lambda t, a=a, b=b: (below((a + b) / 2) - t) ** 2, a, b)[0] for a, b in pieces)
 
     by_quadrature = np.mean([integral(column) for column in ranks.T])
@@ -55,7 +58,9 @@ def test_calibrated_ranks_have_the_distance_their_noise_floor_says():
 
 
 def test_ranks_of_a_quantity_of_interest_can_be_scored(table):
-    norm = lambda theta, y: np.linalg.norm(theta, axis=-1)  # noqa: E731
+    def norm(theta, y):
+        return np.linalg.norm(theta, axis=-1)
+
     alone = ds.Table(table.theta, rank=np.repeat(table.rank_of(norm), 3, axis=2))
     assert float(ds.RankCvM(norm)(view(table))) == pytest.approx(float(ds.RankCvM()(view(alone))))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -75,6 +76,12 @@ class View:
     def d(self) -> int:
         """How many parameters."""
         return self.theta.shape[1]
+
+    def reweighted(self, a: Tensor) -> View:
+        """The same with other row weights, (N,): for resampling."""
+        other = copy(self)
+        other.row_weights = a
+        return other
 
     def average(self, rows: Tensor) -> Tensor:
         """Σ_n a_n rows_n: the mean over rows, (N, ...) → (...)."""

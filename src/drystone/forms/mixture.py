@@ -128,7 +128,7 @@ class MixtureView(View):
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_k w_k A_k and Σ_jk w_j w_k B_jk."""
-        if self.weights.ndim == 2 or not torch.equal(self.row_weights, torch.as_tensor(self.table.row_weights)):
+        if self.weights.ndim == 2:
             to_truth, spread = self.distances_by_row(most, scale)
             return self.average(to_truth), self.average(spread)
         to_truth, between = distances.averages(self.table, most, tuple(scale.tolist()))

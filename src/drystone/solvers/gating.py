@@ -12,7 +12,7 @@ from torch import Tensor
 from drystone.data import flat_data, spread_or_one
 from drystone.errors import StackingError
 from drystone.forms import Form, LocalMixture, Mixture, View
-from drystone.scores import Score
+from drystone.scores import RowScore, Score
 from drystone.solvers.gradient import soft_width
 from drystone.solvers.solver import Solution, Solver
 from drystone.table import Table
@@ -108,11 +108,20 @@ def _train(
 
 def _gain(everywhere: View, local: View, score: Score, seed: int) -> tuple[float, float]:
     """What local weights gain over global ones, and its standard error by resampling the rows (both alike)."""
-    rows, differences = local.row_weights.numpy(), []
+    a = local.row_weights
+    weightings = torch.stack([a, *map(torch.as_tensor, resampled(a.numpy(), BOOTSTRAP, seed))])
     with torch.no_grad():
-        for a in (rows, *resampled(rows, BOOTSTRAP, seed)):
-            everywhere.row_weights = local.row_weights = torch.as_tensor(a)
-            differences.append(float(score(everywhere)) - float(score(local)))
-    gain = differences[0]
+        differences = sum(
+            (c * _differences(term, everywhere, local, weightings) for c, term in score.terms),
+            torch.zeros(len(weightings), dtype=torch.float64),
+        )
+    gain = float(differences[0])
     # Global weights that leave a row unexplained lose without bound.
-    return gain, float(np.std(differences[1:], ddof=1)) if np.isfinite(gain) else 0.0
+    return gain, float(differences[1:].std()) if np.isfinite(gain) else 0.0
+
+
+def _differences(term: Score, everywhere: View, local: View, weightings: Tensor) -> Tensor:
+    """The term's value with global less that with local weights, under each weighting of the rows."""
+    if isinstance(term, RowScore):
+        return weightings @ (term.rows(everywhere) - term.rows(local))
+    return torch.stack([term(everywhere.reweighted(a)) - term(local.reweighted(a)) for a in weightings])
