@@ -15,7 +15,7 @@ __all__ = ["seeded"]
 def seeded(seed: int | None) -> Iterator[None]:
     """Run the body with torch's and NumPy's global generators set to ``seed``; both are put back afterwards.
 
-    With None they are used as they stand.
+    With None they are used as they stand. For foreign code only: ours takes generators as arguments.
 
     Example:
         >>> with seeded(3):
@@ -27,7 +27,7 @@ def seeded(seed: int | None) -> Iterator[None]:
     if seed is None:
         yield
         return
-    state = np.random.get_state()  # noqa: NPY002: the generator others draw from is the point
+    state = np.random.get_state()  # noqa: NPY002
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)

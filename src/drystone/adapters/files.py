@@ -1,4 +1,4 @@
-"""A table out of one file a member: the results of cluster jobs, collected, checked against each other, and counted."""
+"""A table out of one file a member: what cluster jobs have written, collected, checked and counted."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def from_files(
     if missing not in ("raise", "drop"):
         raise ValueError(f'`missing` must be "raise" or "drop"; got {missing!r}.')
     files, problems = _scan(_found(paths))
-    for check in (_check_fields, _check_theta, _check_expected):
-        files, more = check(files, theta if check is _check_theta else expected)
-        problems += more
+    files, odd = _check_fields(files)
+    files, others = _check_theta(files, theta)
+    files, absent = _check_expected(files, expected)
+    problems += odd + others + absent
     if problems:
         message = f"{len(problems)} members are missing or unusable:\n" + "\n".join(f"  {p}" for p in problems)
         if missing == "raise" or not files:
@@ -152,7 +153,7 @@ def _read(path: Path) -> MemberFile:
         return MemberFile(path, str(arrays.get("name", path.stem)), held, shapes, dtype)
 
 
-def _check_fields(files: list[MemberFile], _: Any) -> tuple[list[MemberFile], list[str]]:
+def _check_fields(files: list[MemberFile]) -> tuple[list[MemberFile], list[str]]:
     """Same fields of the same shapes, and different names."""
 
     def described(file: MemberFile) -> str:
@@ -160,11 +161,8 @@ def _check_fields(files: list[MemberFile], _: Any) -> tuple[list[MemberFile], li
         return ", ".join(f"{key} {shape}" for key, shape in file.shapes.items()) + levels
 
     usual = _usual([described(file) for file in files])
-    problems = [
-        f"{file.path}: has {described(file)}; the others have {usual}"
-        for file in files
-        if described(file) != usual
-    ]
+    odd = [file for file in files if described(file) != usual]
+    problems = [f"{file.path}: has {described(file)}; the others have {usual}" for file in odd]
     files = [file for file in files if described(file) == usual]
     first: dict[str, MemberFile] = {}
     for file in files:
@@ -211,9 +209,7 @@ def _check_expected(files: list[MemberFile], expected: Any) -> tuple[list[Member
         raise TypeError(f"`expected` must be names or a number; got the string {expected!r}.")
     by_name = {file.name: file for file in files}
     problems = [f"{name}: no usable file" for name in expected if name not in by_name]
-    problems += [
-        f"{file.path}: {name!r} is not expected" for name, file in by_name.items() if name not in expected
-    ]
+    problems += [f"{file.path}: {file.name!r} is not expected" for file in files if file.name not in expected]
     return [by_name[name] for name in expected if name in by_name], problems
 
 

@@ -1,8 +1,8 @@
 """One file a member: what a job on a cluster writes and a table is collected from. NPZ, Zarr, HDF5 or netCDF.
 
 A file holds some of ``log_q`` (N,), ``draws`` (N, S, d), ``rank`` and ``mean`` (N, d), ``cov`` (N, d, d),
-``quantiles`` (L, N, d) with ``levels`` (L,), and beside them ``theta`` (N, d), ``y`` (N, ...) and ``name``. Nothing is
-pickled.
+``quantiles`` (L, N, d) with ``levels`` (L,), and beside them ``theta`` (N, d), ``y`` (N, ...) and ``name``.
+Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ def to_file(
     with replacing(path) as temporary:
         if suffix == ".npz":
             with temporary.open("wb") as file:  # given a name, NumPy would add a suffix to it
-                np.savez(file, **arrays, **({} if name is None else {"name": np.array(name)}))
+                labelled = arrays if name is None else {**arrays, "name": np.array(name)}
+                np.savez(file, allow_pickle=False, **labelled)
         elif suffix == ".zarr":
             import zarr
 
             group = zarr.open_group(temporary, mode="w")
             for key, array in arrays.items():
                 # Every chunk, also one of zeros, so that a missing one says that writing was interrupted.
-                config = {"write_empty_chunks": True}
-                group.create_array(key, data=array, chunks=_chunks(array), config=config)
+                group.create_array(key, data=array, chunks=_chunks(array), config={"write_empty_chunks": True})
             group.attrs.update({} if name is None else {"name": name})
         else:
             _write_hdf5(temporary, arrays, name)

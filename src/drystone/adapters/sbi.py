@@ -11,8 +11,8 @@ What each gives:
 | ``ImportanceSamplingPosterior`` | row by row | row by row |
 | ``MCMCPosterior``, ``RejectionPosterior`` (NLE, NRE) | none: only unnormalised | row by row |
 
-The first three leak over the bounds of a prior; they are held to its support by :func:`drystone.adapters.restrict`,
-draws and density alike, rather than by sbi's ``leakage_correction``.
+The first four can leak over the bounds of a prior; they are held to its support, draws and density alike, by
+:func:`drystone.adapters.restrict` rather than by sbi's ``leakage_correction``, which never ends if all leaks.
 """
 
 from __future__ import annotations
