@@ -22,7 +22,7 @@ def from_bayesflow(
     condition: Condition,
     *,
     prior: Any = None,
-    proposals: int = 1000,
+    error: float = 0.05,
 ) -> Any:
     """A member from a BayesFlow approximator or workflow; from an ensemble a mapping of names to members.
 
@@ -32,7 +32,7 @@ def from_bayesflow(
             names to numbers of columns, or one name for all of them.
         condition: BayesFlow's name of y, or a function from y (N, ...) to its named arrays.
         prior: hold the member to the support of this prior; see :func:`drystone.adapters.restrict`.
-        proposals: see there.
+        error: see there.
 
     Example:
         ``from_bayesflow(workflow, parameters={"rate": 1, "shape": 2}, condition="counts")``: θ is (rate, shape_0,
@@ -41,14 +41,14 @@ def from_bayesflow(
     approximator = getattr(approximator, "approximator", approximator)
     members = getattr(approximator, "approximators", None)
     if members is not None:
-        options = {"prior": prior, "proposals": proposals}
+        options = {"prior": prior, "error": error}
         return {name: from_bayesflow(part, parameters, condition, **options) for name, part in members.items()}
     if not (hasattr(approximator, "sample") and hasattr(approximator, "log_prob")):
         raise TypeError(
             "`approximator` must have `sample` and `log_prob`, as BayesFlow's ContinuousApproximator has; "
             f"got {type(approximator).__name__}."
         )
-    return restrict(BayesFlowMember(approximator, parameters, condition), prior, proposals=proposals)
+    return restrict(BayesFlowMember(approximator, parameters, condition), prior, error=error)
 
 
 class BayesFlowMember:

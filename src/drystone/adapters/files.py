@@ -43,19 +43,20 @@ def from_files(
         y: their data, (N, ...); None for those in the files, if any.
         expected: the members' names, or how many there should be. Without it a job that wrote nothing is not
             missed.
-        missing: "raise" if a file is missing, cannot be read or does not fit the others, or "drop" it and warn;
-            either way all of them are named.
+        missing: "raise" if a file is missing, cannot be read or does not fit the others, or "drop" it, warn, and
+            list it in ``table.left_out``; either way all of them are named.
         parameters: the parameters' names.
     """
     if missing not in ("raise", "drop"):
         raise ValueError(f'`missing` must be "raise" or "drop"; got {missing!r}.')
-    files, problems = _scan(_found(paths))
-    files, odd = _check_fields(files)
-    files, others = _check_theta(files, theta)
-    files, absent = _check_expected(files, expected)
-    problems += odd + others + absent
-    if problems:
-        message = f"{len(problems)} members are missing or unusable:\n" + "\n".join(f"  {p}" for p in problems)
+    left_out: dict[str, str] = {}
+    files = _readable(_found(paths), left_out)
+    files = _of_one_kind(files, left_out)
+    files = _of_one_simulation(files, theta, left_out)
+    files = _expected(files, expected, left_out)
+    if left_out:
+        lines = "\n".join(f"  {name}: {reason}" for name, reason in left_out.items())
+        message = f"{len(left_out)} members are missing or unusable:\n{lines}"
         if missing == "raise" or not files:
             raise ValueError(f'{message}\nRun their jobs again, or pass missing="drop" to go on with the others.')
         warnings.warn(f"{message}\nGoing on with the other {len(files)}.", stacklevel=2)
@@ -68,6 +69,7 @@ def from_files(
         quantiles=_quantiles(files),
         names=[file.name for file in files],
         parameters=parameters,
+        left_out=left_out,
         **{
             key: np.stack([file.arrays[key] for file in files])
             for key in ("log_q", "rank", "mean", "cov")
@@ -130,15 +132,15 @@ def _found(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
     return found
 
 
-def _scan(paths: Sequence[Path]) -> tuple[list[MemberFile], list[str]]:
+def _readable(paths: Sequence[Path], left_out: dict[str, str]) -> list[MemberFile]:
     """Read all but the draws of each file; of what cannot be read say why."""
-    files, problems = [], []
+    files = []
     for path in paths:
         try:
             files.append(_read(path))
         except Exception as error:  # whatever a broken file of one of four formats makes its reader raise
-            problems.append(f"{path}: cannot be read ({type(error).__name__}: {error})")
-    return files, problems
+            left_out[path.stem] = f"{path} cannot be read ({type(error).__name__}: {error})"
+    return files
 
 
 def _read(path: Path) -> MemberFile:
@@ -153,64 +155,69 @@ def _read(path: Path) -> MemberFile:
         return MemberFile(path, str(arrays.get("name", path.stem)), held, shapes, dtype)
 
 
-def _check_fields(files: list[MemberFile]) -> tuple[list[MemberFile], list[str]]:
-    """Same fields of the same shapes, and different names."""
+def _of_one_kind(files: list[MemberFile], left_out: dict[str, str]) -> list[MemberFile]:
+    """Those with the usual fields and shapes, and a name of their own."""
 
     def described(file: MemberFile) -> str:
         levels = f" at {file.arrays['levels'].tolist()}" if "levels" in file.arrays else ""
         return ", ".join(f"{key} {shape}" for key, shape in file.shapes.items()) + levels
 
     usual = _usual([described(file) for file in files])
-    odd = [file for file in files if described(file) != usual]
-    problems = [f"{file.path}: has {described(file)}; the others have {usual}" for file in odd]
-    files = [file for file in files if described(file) == usual]
-    first: dict[str, MemberFile] = {}
+    kept: dict[str, MemberFile] = {}
     for file in files:
-        if file.name in first:
-            problems.append(f"{file.path}: has the name {file.name!r}, as {first[file.name].path} has")
-        first.setdefault(file.name, file)
-    return list(first.values()), problems
+        if described(file) != usual:
+            left_out[file.name] = f"{file.path} has {described(file)}; the others have {usual}"
+        elif file.name in kept:
+            left_out[str(file.path)] = f"it has the name {file.name!r}, as {kept[file.name].path} has"
+        else:
+            kept[file.name] = file
+    return list(kept.values())
 
 
-def _check_theta(files: list[MemberFile], theta: Any) -> tuple[list[MemberFile], list[str]]:
-    """Same simulations, up to single precision."""
+def _of_one_simulation(files: list[MemberFile], theta: Any, left_out: dict[str, str]) -> list[MemberFile]:
+    """Those with the theta given, or else with the usual one, up to single precision."""
     if theta is not None:
-        reference = as_numpy(theta)
+        reference = as_numpy(theta).reshape(len(theta), -1)
     else:
-        # The most common one, by its bytes.
-        given = {file.theta.astype(np.float32).tobytes(): file.theta for file in files if file.theta is not None}
-        if not given:
-            return files, []
-        reference = given[_usual([f.theta.astype(np.float32).tobytes() for f in files if f.theta is not None])]
-    reference = reference.reshape(len(reference), -1)
-    kept, problems = [], []
+        thetas = [file.theta for file in files if file.theta is not None]
+        if not thetas:
+            return files
+        by_bytes = {theta.astype(np.float32).tobytes(): theta for theta in thetas}
+        reference = by_bytes[_usual([theta.astype(np.float32).tobytes() for theta in thetas])]
+    kept = []
     for file in files:
         if file.theta is not None and file.theta.shape != reference.shape:
-            problems.append(f"{file.path}: its theta has shape {file.theta.shape}, expected {reference.shape}")
-        elif file.theta is not None and not np.allclose(file.theta, reference, rtol=1e-5, atol=0):
-            row = int(np.flatnonzero(~np.isclose(file.theta, reference, rtol=1e-5, atol=0).all(1))[0])
-            problems.append(
-                f"{file.path}: its theta are other simulations than the others', first in row {row}: "
-                f"{file.theta[row]} and not {reference[row]}"
+            left_out[file.name] = f"{file.path} has theta of shape {file.theta.shape}, not {reference.shape}"
+        elif file.theta is not None and not (same := np.isclose(file.theta, reference, atol=0).all(1)).all():
+            row = int(np.flatnonzero(~same)[0])
+            left_out[file.name] = (
+                f"{file.path} has theta of other simulations, first in row {row}: {file.theta[row]} and not "
+                f"{reference[row]}"
             )
         else:
             kept.append(file)
-    return kept, problems
+    return kept
 
 
-def _check_expected(files: list[MemberFile], expected: Any) -> tuple[list[MemberFile], list[str]]:
-    """All there, and in the order expected."""
+def _expected(files: list[MemberFile], expected: Any, left_out: dict[str, str]) -> list[MemberFile]:
+    """Those expected, in that order; what is not there at all is noted."""
     if expected is None:
-        return files, []
+        return files
     if isinstance(expected, int):
-        lacking = expected - len(files)
-        return files, [f"{lacking} more: {len(files)} usable files, expected {expected}"] if lacking > 0 else []
+        found = len(files) + len(left_out)
+        if found < expected:
+            left_out[f"{expected - found} more"] = f"expected {expected} files, found {found}"
+        return files
     if isinstance(expected, str):
         raise TypeError(f"`expected` must be names or a number; got the string {expected!r}.")
     by_name = {file.name: file for file in files}
-    problems = [f"{name}: no usable file" for name in expected if name not in by_name]
-    problems += [f"{file.path}: {file.name!r} is not expected" for file in files if file.name not in expected]
-    return [by_name[name] for name in expected if name in by_name], problems
+    for name in expected:
+        if name not in by_name:
+            left_out.setdefault(name, "there is no file")
+    for name, file in by_name.items():
+        if name not in expected:
+            left_out[name] = f"{file.path} is not expected"
+    return [by_name[name] for name in expected if name in by_name]
 
 
 def _usual(values: list[Any]) -> Any:

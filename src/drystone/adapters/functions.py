@@ -15,7 +15,7 @@ def from_functions(
     sample: Callable[..., Any] | None = None,
     *,
     prior: Any = None,
-    proposals: int = 1000,
+    error: float = 0.05,
 ) -> Any:
     """A member out of a density, a sampler, or both.
 
@@ -24,7 +24,7 @@ def from_functions(
         sample: n and y (N, ...) to draws (n, N, d). If it has a parameter ``seed`` it is given one; else torch's
             and NumPy's global generators are set for it and put back.
         prior: hold the member to the support of this prior; see :func:`drystone.adapters.restrict`.
-        proposals: see there.
+        error: see there.
 
     Returns:
         a member, without the method that was not given.
@@ -39,7 +39,7 @@ def from_functions(
             raise TypeError(f"`{name}` must be a function; got {type(function).__name__}.")
     if log_prob is None and sample is None:
         raise ValueError("a member needs `log_prob`, `sample` or both; got neither.")
-    return restrict(FunctionMember(log_prob, sample), prior, proposals=proposals)
+    return restrict(FunctionMember(log_prob, sample), prior, error=error)
 
 
 class FunctionMember:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["from_lampe"]
 
 
-def from_lampe(estimator: nn.Module, *, prior: Any = None, proposals: int = 1000) -> Any:
+def from_lampe(estimator: nn.Module, *, prior: Any = None, error: float = 0.05) -> Any:
     """A member from lampe's ``NPE`` or ``FMPE``: ``estimator.flow(y)`` is a distribution over θ.
 
     Args:
         estimator: trained; it is put into evaluation mode.
         prior: hold the member to the support of this prior; see :func:`drystone.adapters.restrict`.
-        proposals: see there.
+        error: see there.
     """
     flow = getattr(estimator, "flow", None)
     if not callable(flow):
@@ -27,4 +27,4 @@ def from_lampe(estimator: nn.Module, *, prior: Any = None, proposals: int = 1000
             f"`estimator` must have a `flow`, as lampe's NPE and FMPE do; got {type(estimator).__name__}. "
             "For ratio estimators draw with MCMC and use `from_functions(sample=...)`."
         )
-    return restrict(FlowMember(estimator, flow), prior, proposals=proposals)
+    return restrict(FlowMember(estimator, flow), prior, error=error)

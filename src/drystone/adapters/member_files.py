@@ -109,7 +109,8 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
     suffix = _suffix(path)
     recover(path)
     if suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here, because NumPy leaves a file that it cannot read open.
+        with Path(path).open("rb") as binary, np.load(binary, allow_pickle=False) as file:
             yield _Npz(file)
     elif suffix == ".zarr":
         import zarr

@@ -11,6 +11,7 @@ mean of these draws, and this density, speak of the same distribution.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
@@ -30,24 +31,23 @@ Contains = Callable[[np.ndarray], np.ndarray]
 # A member of which fewer than LEAST of at least GIVE_UP draws are accepted is not sampled any further: the cost
 # of n accepted draws is thereby at most max(GIVE_UP, n / LEAST).
 LEAST, GIVE_UP = 1e-3, 10_000
-# Relative standard error of A(y) at which its estimate is good enough; in nats of the log density.
-ENOUGH = 0.05
 # Draws asked of a member at once, over all rows: some tens of MB.
 AT_ONCE = 2**20
 # Acceptance rates remembered by a member, at about 100 bytes each.
 REMEMBERED = 100_000
 
 
-def restrict(member: Any, prior: Any, *, proposals: int = 1000) -> RestrictedDraws:
+def restrict(member: Any, prior: Any, *, error: float = 0.05) -> RestrictedDraws:
     r"""Hold a member to the support of a prior: draws rejected, density renormalised.
 
     Args:
         member: anything with ``sample(n, y)`` and, if it has a density, ``log_prob(theta, y)``.
         prior: whose support it is: a (lower, upper) pair, a :class:`~drystone.support.Support`, an object with a
             ``support``, such as a torch distribution or one of sbi's priors, or with a ``log_prob``.
-        proposals: draws behind an estimate of A(y) at first; more are added, until its relative standard error
-            is below 5 %. The estimate is a function of the row of y alone, so that a density is the same whatever
-            else is asked for in the same call, and is remembered.
+        error: largest standard error, in nats, that estimating A(y) may add to a log density. At 0.05 a row of y
+            takes 400 draws, if at least half of them are accepted; at 0.1 a quarter of that. The estimate is a
+            function of the row alone, so that a density is the same whatever else is asked for in the same call,
+            and is remembered.
 
     Returns:
         a member; the one given if the support is the whole space.
@@ -61,8 +61,8 @@ def restrict(member: Any, prior: Any, *, proposals: int = 1000) -> RestrictedDra
         >>> bool(half.sample(100, np.zeros((3, 1)), seed=0).min() >= 0)
         True
     """
-    if proposals < 1:
-        raise ValueError(f"`proposals` must be at least 1; got {proposals}.")
+    if not 0 < error < 1:
+        raise ValueError(f"`error` must be in (0, 1); got {error}.")
     contains = support_of(prior)
     if contains is None:
         return member
@@ -72,14 +72,14 @@ def restrict(member: Any, prior: Any, *, proposals: int = 1000) -> RestrictedDra
             "the support is estimated from; it has none."
         )
     kind = RestrictedDraws if getattr(member, "log_prob", None) is None else RestrictedMember
-    return kind(member, contains, proposals)
+    return kind(member, contains, error)
 
 
 class RestrictedDraws:
     """A sampler held to a support."""
 
-    def __init__(self, member: Any, contains: Contains, proposals: int) -> None:
-        self.member, self.contains, self.proposals = member, contains, proposals
+    def __init__(self, member: Any, contains: Contains, error: float) -> None:
+        self.member, self.contains, self.error = member, contains, error
 
     def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
         """n draws within the support for each row of y, (n, N, d): the first n that fall into it."""
@@ -100,7 +100,7 @@ class RestrictedDraws:
                     draws[accepted[row] : accepted[row] + len(kept), row] = kept
                     accepted[row] += len(kept)
                 proposed[rows] += m
-            _check(accepted, proposed)
+            _check(accepted, proposed, y)
         if draws is None:
             raise ValueError(f"a sample needs at least one draw and one row; got n = {n} and {len(y)} rows.")
         return draws
@@ -112,8 +112,8 @@ class RestrictedDraws:
 class RestrictedMember(RestrictedDraws):
     """A density and its sampler, held to a support."""
 
-    def __init__(self, member: Any, contains: Contains, proposals: int) -> None:
-        super().__init__(member, contains, proposals)
+    def __init__(self, member: Any, contains: Contains, error: float) -> None:
+        super().__init__(member, contains, error)
         self._acceptance: dict[bytes, float] = {}
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -137,14 +137,14 @@ class RestrictedMember(RestrictedDraws):
         return np.array([self._acceptance[key] for key in keys])
 
     def _estimate(self, y: np.ndarray, seed: int) -> float:
-        """A at one row (1, ...), with relative standard error √((1 − A) / accepted)."""
-        rng = np.random.default_rng(seed)
+        """A at one row (1, ...), with relative standard error √((1 − A) / accepted) ≤ error."""
+        rng, m = np.random.default_rng(seed), math.ceil(self.error**-2)
         accepted, proposed = np.zeros(1, int), np.zeros(1, int)
-        while proposed[0] == 0 or (1 - accepted[0] / proposed[0]) > ENOUGH**2 * accepted[0]:
-            candidates = draw(self.member, self.proposals, y, int(rng.integers(2**62)))
+        while proposed[0] == 0 or (1 - accepted[0] / proposed[0]) > self.error**2 * accepted[0]:
+            candidates = draw(self.member, m, y, int(rng.integers(2**62)))
             accepted += self.contains(candidates[:, 0]).sum()
-            proposed += self.proposals
-            _check(accepted, proposed)
+            proposed += m
+            _check(accepted, proposed, y)
         return float(accepted[0] / proposed[0])
 
 
@@ -154,14 +154,15 @@ def _how_many(missing: np.ndarray, accepted: np.ndarray, proposed: np.ndarray) -
     return int(min(np.ceil((missing / rate).max()), max(GIVE_UP, missing.max())))
 
 
-def _check(accepted: np.ndarray, proposed: np.ndarray) -> None:
+def _check(accepted: np.ndarray, proposed: np.ndarray, y: np.ndarray) -> None:
     hopeless = np.flatnonzero((proposed >= GIVE_UP) & (accepted < LEAST * proposed))
     if hopeless.size:
         row = hopeless[0]
+        shown = np.array2string(np.ravel(y[row])[:4], precision=4, separator=", ")
         raise SamplingError(
-            f"{accepted[row]} of {proposed[row]} draws lie within the prior's support at row {row} of `y` "
-            f"({hopeless.size} such rows). The member puts its mass elsewhere: leave it out, train it longer or "
-            "in an unbounded space, or check that `prior` is the one it was trained with."
+            f"{accepted[row]} of {proposed[row]} draws lie within the prior's support at y = {shown} (and so at "
+            f"{hopeless.size} of {len(y)} rows). The member puts its mass elsewhere: leave it out, train it "
+            "longer or in an unbounded space, or check that `prior` is the one it was trained with."
         )
 
 

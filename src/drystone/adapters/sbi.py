@@ -42,14 +42,14 @@ ROWS = 10_000
 
 @overload
 def from_sbi(  # pyright: ignore[reportOverlappingOverload]: an ensemble is a posterior, but not one member
-    posterior: EnsemblePosterior, *, prior: Any = ..., proposals: int = ..., seconds: float | None = ...
+    posterior: EnsemblePosterior, *, prior: Any = ..., error: float = ..., seconds: float | None = ...
 ) -> dict[str, Any]: ...
 @overload
 def from_sbi(
-    posterior: NeuralPosterior, *, prior: Any = ..., proposals: int = ..., seconds: float | None = ...
+    posterior: NeuralPosterior, *, prior: Any = ..., error: float = ..., seconds: float | None = ...
 ) -> Any: ...
 def from_sbi(
-    posterior: NeuralPosterior, *, prior: Any = None, proposals: int = 1000, seconds: float | None = 60.0
+    posterior: NeuralPosterior, *, prior: Any = None, error: float = 0.05, seconds: float | None = 60.0
 ) -> Any:
     """A member from an sbi posterior; from an ``EnsemblePosterior`` a mapping of names to members.
 
@@ -57,8 +57,8 @@ def from_sbi(
         posterior: any posterior of sbi. Of an ensemble, members are called ``member_0``, ``member_1``, …, in its
             order; its own weights are not used, for new ones are what stacking finds.
         prior: hold the member to the support of this prior; None for the one the posterior has.
-        proposals: draws behind the estimate of how much of the member leaks out of the support, at each row of y;
-            see :func:`drystone.adapters.restrict`. Fewer if draws are slow.
+        error: of the estimated share of the member that leaks out of the support, at each row of y; see
+            :func:`drystone.adapters.restrict`. Larger if draws are slow (FMPE, NPSE).
         seconds: how long a ``RejectionPosterior`` may try at one row of y; None for as long as it takes.
 
     Returns:
@@ -68,7 +68,7 @@ def from_sbi(
     from sbi.inference.posteriors import DirectPosterior, VectorFieldPosterior, VIPosterior
 
     if isinstance(posterior, EnsemblePosterior):
-        members = [from_sbi(p, prior=prior, proposals=proposals, seconds=seconds) for p in posterior.posteriors]
+        members = [from_sbi(p, prior=prior, error=error, seconds=seconds) for p in posterior.posteriors]
         return {f"member_{k}": member for k, member in enumerate(members)}
     if isinstance(posterior, DirectPosterior):
         # A subclass that overrides the method for one observation has no batched one that does the same.
@@ -87,7 +87,7 @@ def from_sbi(
     else:
         raise TypeError(f"`posterior` must be one of sbi's posteriors; got {type(posterior).__name__}.")
     own = posterior._prior if isinstance(posterior, VIPosterior) else posterior.prior
-    return restrict(made, own if prior is None else prior, proposals=proposals)
+    return restrict(made, own if prior is None else prior, error=error)
 
 
 class SbiDraws:

@@ -21,7 +21,7 @@ __all__ = ["FlowMember", "from_zuko"]
 ROWS = 10_000
 
 
-def from_zuko(flow: nn.Module, *, prior: Any = None, proposals: int = 1000) -> Any:
+def from_zuko(flow: nn.Module, *, prior: Any = None, error: float = 0.05) -> Any:
     """A member from a conditional flow: ``flow(y)`` is a torch distribution over θ, as zuko's flows are.
 
     Standardisation is yours: give a module that takes y and gives θ in the units of the simulations (zuko's
@@ -30,7 +30,7 @@ def from_zuko(flow: nn.Module, *, prior: Any = None, proposals: int = 1000) -> A
     Args:
         flow: the trained flow; it is put into evaluation mode.
         prior: hold the member to the support of this prior; see :func:`drystone.adapters.restrict`.
-        proposals: see there.
+        error: see there.
 
     Example:
         >>> import zuko
@@ -38,7 +38,7 @@ def from_zuko(flow: nn.Module, *, prior: Any = None, proposals: int = 1000) -> A
         >>> member.sample(5, np.zeros((4, 3)), seed=0).shape
         (5, 4, 2)
     """
-    return restrict(FlowMember(flow, flow), prior, proposals=proposals)
+    return restrict(FlowMember(flow, flow), prior, error=error)
 
 
 class FlowMember:
