@@ -6,9 +6,9 @@ import torch
 
 pytest.importorskip("lampe")
 
-from lampe.inference import FMPE, NPE, NRE  # noqa: E402  # pyright: ignore[reportMissingImports]
+from lampe.inference import FMPE, NPE, NRE  # pyright: ignore[reportMissingImports]
 
-from drystone.adapters import from_lampe  # noqa: E402
+from drystone.adapters import from_lampe
 
 Y = np.random.default_rng(0).normal(size=(4, 3))
 THETA = np.random.default_rng(1).normal(size=(4, 2))
