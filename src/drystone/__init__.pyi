@@ -1,7 +1,7 @@
-from . import flows, forms, scores, solvers, tasks, toy
+from . import adapters, flows, forms, scores, solvers, tasks, toy
 from .compare import Comparison, compare
 from .ensemble import Ensemble
-from .errors import ConvergenceWarning, IntractableError, StackingError
+from .errors import ConvergenceWarning, IntractableError, SamplingError, StackingError
 from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from .posterior import StackedPosterior
 from .scores import (
@@ -48,6 +48,7 @@ __all__ = [
     "RankMoments",
     "RowScore",
     "SampleAggregation",
+    "SamplingError",
     "Score",
     "Simulations",
     "StackedPosterior",
@@ -57,6 +58,7 @@ __all__ = [
     "Table",
     "Task",
     "Tuned",
+    "adapters",
     "compare",
     "flows",
     "forms",
