@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drystone.checksums import DamagedError, check, digest
 from drystone.files import recover, replacing
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["from_dataset", "load", "save", "to_dataset"]
 
 FORMAT, VERSION = "drystone-table", 1
+ROOT = "zarr.json"  # of a Zarr store: its attributes, the checksum of everything else among them
 # The statistics of a table by dimension; quantiles, one array a level, are stacked along "level".
 DIMS = ("member", "simulation", "parameter")
 STATISTICS = {
@@ -77,6 +79,7 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
     with replacing(path) as temporary:
         if suffix == ".zarr":
             dataset.to_zarr(temporary, mode="w", consolidated=False, encoding=_chunks(dataset))
+            _seal(temporary)
         else:
             dataset.to_netcdf(temporary, engine="h5netcdf")
 
@@ -89,13 +92,25 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     recover(path)
     if not Path(path).exists():
         raise FileNotFoundError(f"no table at {os.fspath(path)!r}.")
-    if suffix == ".zarr":
-        opened = xarray.open_zarr(path, consolidated=False, chunks=None)
-    else:
-        opened = xarray.open_dataset(path, engine="h5netcdf")
+    try:
+        if suffix == ".zarr":
+            opened = xarray.open_zarr(path, consolidated=False, chunks=None)
+        else:
+            opened = xarray.open_dataset(path, engine="h5netcdf")
+    except Exception as error:  # each library has errors of its own for files it cannot make sense of
+        raise DamagedError(f"{os.fspath(path)!r} cannot be read as a table: {error}") from error
     with opened as dataset:
+        if suffix == ".zarr" and "checksum" in dataset.attrs:
+            check(Path(path), dataset.attrs["checksum"], leave_out=(ROOT,))
         named = {dim: np.atleast_1d(dataset.attrs[dim]) for dim in ("member", "parameter") if dim in dataset.attrs}
         return from_dataset(dataset.assign_coords(named))
+
+
+def _seal(store: Path) -> None:
+    """Note the checksum of all arrays: Zarr reads a missing chunk as fill values, without a word."""
+    import zarr
+
+    zarr.open_group(store, mode="r+").attrs["checksum"] = digest(store, leave_out=(ROOT,))
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:

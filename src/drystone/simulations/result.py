@@ -12,12 +12,14 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from drystone.checksums import check, digest
 from drystone.files import recover, replacing
 
 __all__ = ["Simulations"]
 
 FILE = "simulations.zarr"
 FORMAT, VERSION = "drystone simulations", 1
+ROOT = "zarr.json"  # the store's attributes, the checksum of everything else among them
 CHUNK_BYTES = 2**22  # rows are stored in chunks of about 4 MB
 
 
@@ -62,6 +64,7 @@ class Simulations:
                     "version": VERSION,
                     "settings": dict(self.settings),
                     "left_out": dict(self.left_out),
+                    "checksum": digest(temporary, leave_out=(ROOT,)),
                 }
             )
 
@@ -78,6 +81,8 @@ class Simulations:
                 f"'{path}' is not a store of simulations of version {VERSION}; "
                 f"its attributes are {dict(group.attrs)}."
             )
+        if "checksum" in group.attrs:
+            check(path, str(group.attrs["checksum"]), leave_out=(ROOT,))
         theta, y, row = (np.asarray(group[name]) for name in ("theta", "y", "row"))
         attributes: dict[str, Any] = dict(group.attrs.asdict())
         return cls(theta, y, row, attributes["left_out"], attributes["settings"])
