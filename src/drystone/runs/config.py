@@ -124,9 +124,9 @@ class Fit:
 class Config:
     """The whole of ``config.toml``: a section a stage, and a section ``[fits.NAME]`` a way to stack."""
 
-    simulate: Simulate = Simulate()
-    train: Train = Train()
-    tabulate: Tabulate = Tabulate()
+    simulate: Simulate = field(default_factory=Simulate)
+    train: Train = field(default_factory=Train)
+    tabulate: Tabulate = field(default_factory=Tabulate)
     fits: Mapping[str, Fit] = field(default_factory=lambda: {"log": Fit()})
 
     @classmethod
