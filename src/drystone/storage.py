@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors import numpy as safetensors
 
 from drystone.checksums import DamagedError, check, digest
 from drystone.engines.loop import State
@@ -58,7 +58,8 @@ def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
     for epoch, state in member.snapshots.items():
         arrays |= {f"snapshot.{epoch}.{key}": value for key, value in state.items()}
     with replacing(directory / f"{member.name}.safetensors") as temporary:
-        save_file({key: np.asarray(value, order="C") for key, value in arrays.items()}, temporary)
+        # Not its `save_file`, which lets nobody else read the file.
+        temporary.write_bytes(safetensors.save({key: np.asarray(a, order="C") for key, a in arrays.items()}))
         sha256 = digest(temporary)
     _note_time(directory, member)
     description = {
@@ -153,7 +154,7 @@ class Stored:
     def load(self) -> TrainedMember:
         """Read the arrays."""
         self.check()
-        arrays = load_file(self.path.with_suffix(".safetensors"))
+        arrays = safetensors.load_file(self.path.with_suffix(".safetensors"))
         architecture = dict(self.description["architecture"])
         if architecture["orders"] is not None:
             architecture["orders"] = tuple(tuple(order) for order in architecture["orders"])

@@ -104,7 +104,9 @@ def _sentence(error: Exception) -> str:
     text = " ".join(str(error).split())
     if getattr(error, "errno", None) in FULL or os.strerror(errno.ENOSPC) in text:
         where = f" while writing {error.filename}" if getattr(error, "filename", None) else ""  # type: ignore[attr-defined]
-        return f"the disk is full{where}. What was there before is untouched; free some space and repeat the command."
+        return (
+            f"the disk is full{where}. What was there before is untouched; free some space and repeat the command."
+        )
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}."
     if isinstance(error, click.ClickException):

@@ -92,7 +92,9 @@ def _parsed(text: str, what: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError):
-        raise ValueError(f"{text!r} is not a {what}: write names, numbers, + and *, as in 'log + 0.1*rank'.") from None
+        raise ValueError(
+            f"{text!r} is not a {what}: write names, numbers, + and *, as in 'log + 0.1*rank'."
+        ) from None
 
 
 def _terms(node: ast.expr, text: str, coefficient: float = 1.0) -> list[Term]:
@@ -121,7 +123,9 @@ def _argument(keyword: ast.keyword, name: str) -> tuple[str, Any]:
         value = keyword.value.id if isinstance(keyword.value, ast.Name) else None
     if keyword.arg is None or value is None:
         part = ast.unparse(keyword)
-        raise ValueError(f"{part!r} of {name!r} must be a keyword with a number, a text, true or false, or a tuple.")
+        raise ValueError(
+            f"{part!r} of {name!r} must be a keyword with a number, a text, true or false, or a tuple."
+        )
     # Shells and other languages write lower case.
     return keyword.arg, {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 

@@ -10,7 +10,10 @@ from drystone.cli.verb import configuration, force_option, run_argument, say, ve
 
 
 @verb(
-    ("drystone simulate moons --task two_moons", "13,000 simulations: 10,000 to train, 1,000 to stack, 2,000 to test"),
+    (
+        "drystone simulate moons --task two_moons",
+        "13,000 simulations: 10,000 to train, 1,000 to stack, 2,000 to test",
+    ),
     ("drystone simulate moons --train 50000 --workers 8", "the task as before (config.toml), in eight processes"),
     ("drystone simulate mine --theta theta.npy --y y.npy", "take simulations made elsewhere, (N, d) and (N, m)"),
 )
@@ -47,9 +50,7 @@ def simulate(
         raise click.UsageError("--theta and --y go together.")
     home = Run(run)
     with home.opened(create=True):
-        config = configuration(home).changed(
-            "simulate", task=task, train=train, stack=stack, test=test, seed=seed
-        )
+        config = configuration(home).changed("simulate", task=task, train=train, stack=stack, test=test, seed=seed)
         if theta is not None and y is not None:
             drawn = given.take_in(home, config, theta, y, force=force)
         else:

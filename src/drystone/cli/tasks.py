@@ -20,6 +20,7 @@ def tasks() -> None:
     say(
         "\n".join(lines),
         tasks={
-            task.name: {"parameters": task.parameters, "data": task.y_dim, "exact": exact[task.name]} for task in found
+            task.name: {"parameters": task.parameters, "data": task.y_dim, "exact": exact[task.name]}
+            for task in found
         },
     )

@@ -230,4 +230,3 @@ def _update(document: Any, plain: Mapping[str, Any]) -> None:
             value = list(value) if isinstance(value, tuple) else value
             if name not in document or document[name] != value:
                 document[name] = value
-

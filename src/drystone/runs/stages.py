@@ -28,7 +28,18 @@ from drystone.runs.run import Run
 if TYPE_CHECKING:
     from drystone import Ensemble, Form, Score, Simulations, Stacking, Table, Task
 
-__all__ = ["StaleError", "fits", "members", "simulate", "simulations", "split", "stack", "tabulate", "task", "train"]
+__all__ = [
+    "StaleError",
+    "fits",
+    "members",
+    "simulate",
+    "simulations",
+    "split",
+    "stack",
+    "tabulate",
+    "task",
+    "train",
+]
 
 
 class StaleError(ValueError):

@@ -12,14 +12,13 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from drystone.checksums import check, digest
+from drystone.checksums import DamagedError, check_seal, seal
 from drystone.files import recover, replacing
 
 __all__ = ["Simulations"]
 
 FILE = "simulations.zarr"
 FORMAT, VERSION = "drystone simulations", 1
-ROOT = "zarr.json"  # the store's attributes, the checksum of everything else among them
 CHUNK_BYTES = 2**22  # rows are stored in chunks of about 4 MB
 
 
@@ -64,9 +63,9 @@ class Simulations:
                     "version": VERSION,
                     "settings": dict(self.settings),
                     "left_out": dict(self.left_out),
-                    "checksum": digest(temporary, leave_out=(ROOT,)),
                 }
             )
+            seal(temporary)
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Simulations:
@@ -75,14 +74,16 @@ class Simulations:
         recover(path)
         if not path.exists():
             raise FileNotFoundError(f"there is no {FILE} in '{directory}'; was `simulate` finished?")
-        group = zarr.open_group(path, mode="r")
+        try:
+            group = zarr.open_group(path, mode="r")
+        except Exception as error:  # Zarr has several for a store it cannot make sense of
+            raise DamagedError(f"'{path}' cannot be read as simulations: {error}") from error
         if group.attrs.get("format") != FORMAT or group.attrs.get("version") != VERSION:
             raise ValueError(
                 f"'{path}' is not a store of simulations of version {VERSION}; "
                 f"its attributes are {dict(group.attrs)}."
             )
-        if "checksum" in group.attrs:
-            check(path, str(group.attrs["checksum"]), leave_out=(ROOT,))
+        check_seal(path, group.attrs)
         theta, y, row = (np.asarray(group[name]) for name in ("theta", "y", "row"))
         attributes: dict[str, Any] = dict(group.attrs.asdict())
         return cls(theta, y, row, attributes["left_out"], attributes["settings"])
