@@ -25,31 +25,32 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> No
     """
     from drystone.cli import objectives
 
-    asked = {text: objectives.check_score(text) for text in scores}
+    for text in scores:
+        objectives.check_score(text)
     import drystone as ds
-    from drystone.runs import Run, stages
-    from drystone.runs.exact import distances, exact_log_density
+    from drystone.cli.standing import screen
+    from drystone.runs import Run
+    from drystone.runs.judge import Judged, judge
 
-    truth = None
     if source.suffix in (".zarr", ".nc"):
         if exact:
             raise click.UsageError("--exact is for runs, whose task is known.")
         validation, test = ds.Table.load(source).split(0.5, seed=seed)
-        fits = {text: ds.stack(validation, score=objectives.score(text)) for text in asked} or None
+        fits = {text: ds.stack(validation, score=objectives.score(text)) for text in scores}
+        judged = Judged(validation, test, ds.compare(validation, test, fits or None))
     else:
         if scores:
             raise click.UsageError("--score is for tables; a run's fits are made by `drystone stack`.")
         home = Run(source)
         with home.opened():
-            config = configuration(home)
-            validation, test = stages.split(home, config)
-            fits = stages.fits(home, config)
-            truth = exact_log_density(stages.task(config), test) if exact else None
-    comparison = ds.compare(validation, test, fits)
-    words, facts = str(comparison), {"test_rows": test.N, "metrics": comparison.frame.to_dict("records")}
-    if truth is not None:
-        gaps = distances(truth, comparison.fits, test)
-        lines = [f"  {name:<32}{gap.mean:.4f} ± {gap.standard_error:.4f}" for name, gap in gaps.items()]
-        words += "\n\n" + "\n".join(["nats from the exact posterior", *lines])
-        facts["nats_from_exact"] = {name: gap._asdict() for name, gap in gaps.items()}
-    say(words, left_out=comparison.left_out, **facts)
+            judged = judge(home, configuration(home), exact=exact)
+    words = str(judged.comparison)
+    if judged.gaps:
+        words += f"\n\n{screen(judged.comparison, judged.gaps, judged.exact_mean)}"
+    say(
+        words,
+        test_rows=judged.test.N,
+        metrics=judged.comparison.frame.to_dict("records"),
+        left_out=judged.comparison.left_out,
+        nats_from_exact={name: gap._asdict() for name, gap in judged.gaps.items()},
+    )

@@ -38,7 +38,8 @@ def take_in(run: Run, config: Config, theta: Path, y: Path, *, force: bool = Fal
     parameters, data = (np.atleast_2d(read_npy(path).astype(float)) for path in (theta, y))
     if parameters.ndim != 2 or data.ndim != 2 or len(parameters) != len(data):
         raise ValueError(
-            f"{theta} and {y} must have shapes (N, d) and (N, m) of the same N; got {parameters.shape} and {data.shape}."
+            f"{theta} and {y} must have shapes (N, d) and (N, m) of the same N; got {parameters.shape} and "
+            f"{data.shape}."
         )
     if run.simulations.exists() and not force:
         raise ValueError(f"{run.simulations} is there already; --force replaces it.")

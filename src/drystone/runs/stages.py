@@ -6,8 +6,8 @@ What a stage does when its files were made from something else than is there now
 - a table and fits are made again, for they follow from the others;
 - a table or a fit that was made elsewhere (it is not in the manifest) is kept unless ``force`` says otherwise.
 
-A stage that *reads* such files refuses, and says which command makes them anew. ``config.toml`` is written only once
-a stage has not refused, so that it always says what the files were made from.
+A stage that *reads* such files refuses, and says which command makes them anew. ``config.toml`` is written only
+once a stage has not refused, so that it always says what the files were made from.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def simulate(run: Run, config: Config, *, workers: int = 1, force: bool = False)
     now, simulator = inputs.of_simulate(config), task(config)
     if force:
         _discard(run, "simulate", run.simulations, run.path / "simulations.blocks")
-    _refuse_stale(run, "simulate", now, "The simulations", "simulate")
+    _refuse_stale(run, "simulate", now, "the simulations", "simulate")
     config.write(run.config_file)
     if not _done(run, "simulate", now):
         with run.timed("simulate"):
@@ -71,11 +71,12 @@ def train(run: Run, config: Config, *, workers: int | None = None, force: bool =
     if force:
         _discard(run, "train", run.members)
     now, asked = inputs.of_train(run, config), config.train
-    _refuse_stale(run, "train", now, "The members", "train")
+    _refuse_stale(run, "train", now, "the members", "train")
     config.write(run.config_file)
     rows = drawn.row < config.simulate.train
     with run.timed("train"):
-        manifest.note(run.path, "train", now)
+        if not _done(run, "train", now):  # there may be more to train, but what there is stays valid
+            manifest.note(run.path, "train", now)
         ensemble = ds.train(
             drawn.theta[rows],
             drawn.y[rows],
@@ -134,6 +135,7 @@ def stack(run: Run, config: Config, name: str, form: Form, score: Score, *, forc
     if not force and _done(run, stage, now):
         return ds.Stacking.load(path)
     with run.timed(stage):
+        manifest.note(run.path, stage, now)
         fit = ds.stack(validation, form, score, nonfinite=config.fits[name].nonfinite)
         fit.save(path)
         _finish(run, stage, now, path)
@@ -162,10 +164,10 @@ def task(config: Config) -> Task:
 
 
 def simulations(run: Run, config: Config) -> Simulations:
-    """The simulations, which must be finished, undamaged and enough."""
+    """the simulations, which must be finished, undamaged and enough."""
     if not run.simulations.exists():
         raise FileNotFoundError(_missing(run, run.simulations, "simulate"))
-    _check(run, "simulate", inputs.of_simulate(config), "The simulations", "simulate")
+    _check(run, "simulate", inputs.of_simulate(config), "the simulations", "simulate")
     drawn = ds.Simulations.load(run.path)
     asked = config.simulate
     if drawn.row[-1] < asked.train + asked.stack:
@@ -177,18 +179,18 @@ def simulations(run: Run, config: Config) -> Simulations:
 
 
 def members(run: Run, config: Config) -> Ensemble:
-    """The members: all that are in ``members/``."""
+    """the members: all that are in ``members/``."""
     if not any(run.members.glob("*.json")):
         raise FileNotFoundError(_missing(run, run.members, "train"))
-    _check(run, "train", inputs.of_train(run, config), "The members", "train")
+    _check(run, "train", inputs.of_train(run, config), "the members", "train")
     return ds.Ensemble.load(run.members)
 
 
 def split(run: Run, config: Config) -> tuple[Table, Table]:
-    """The table's stacking rows and its test rows."""
+    """the table's stacking rows and its test rows."""
     if not run.table.exists():
         raise FileNotFoundError(_missing(run, run.table, "tabulate"))
-    record = _check(run, "tabulate", inputs.of_tabulate(run, config), "The table", "tabulate")
+    record = _check(run, "tabulate", inputs.of_tabulate(run, config), "the table", "tabulate")
     table = ds.Table.load(run.table)
     asked = config.simulate
     first, rest = record.rows if record else (asked.stack, asked.test)
@@ -198,13 +200,13 @@ def split(run: Run, config: Config) -> tuple[Table, Table]:
 
 
 def fits(run: Run, config: Config) -> dict[str, Stacking]:
-    """The fits of the configuration, which must all be there."""
+    """the fits of the configuration, which must all be there."""
     found = {}
     for name in config.fits:
         path = run.fit(name)
         if not path.exists():
             raise FileNotFoundError(_missing(run, path, "stack"))
-        _check(run, f"fits/{name}", inputs.of_fit(run, config, name), f"The fit {name!r}", "stack")
+        _check(run, f"fits/{name}", inputs.of_fit(run, config, name), f"the fit {name!r}", "stack")
         found[name] = ds.Stacking.load(path)
     return found
 
@@ -247,7 +249,7 @@ def _check(run: Run, stage: str, now: Record, what: str, verb: str) -> Record | 
         return None
     _refuse_stale(run, stage, now, what, verb)
     if record.outputs is None:
-        raise StaleError(f"{what} in {run.path} are not finished; continue with `drystone {verb} {run.path}`.")
+        raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {verb} {run.path}`.")
     manifest.check_outputs(run.path, record, f"Remove it and run `drystone {verb} {run.path}`.")
     return record
 
@@ -258,8 +260,8 @@ def _refuse_stale(run: Run, stage: str, now: Record, what: str, verb: str) -> No
     if changes:
         forced = " --force" if verb in ("simulate", "train") else ""
         raise StaleError(
-            f"{what} in {run.path} were made from something else: {'; '.join(changes)}. "
-            f"`drystone {verb} {run.path}{forced}` makes them again; or put back what was, or use another directory."
+            f"out of date: {what} in {run.path} ({'; '.join(changes)}). Make it again with "
+            f"`drystone {verb} {run.path}{forced}`, or put back what was, or use another directory."
         )
 
 
@@ -269,9 +271,10 @@ def _refuse_foreign(run: Run, stage: str, path: Path, force: bool) -> None:
 
 
 def _discard(run: Run, stage: str, *paths: Path) -> None:
-    manifest.forget(run.path, stage)
+    """Remove what a stage wrote, and last its record: a process killed here does not leave files of nobody."""
     for path in paths:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    manifest.forget(run.path, stage)
 
 
 def _missing(run: Run, path: Path, verb: str) -> str:

@@ -1,0 +1,1 @@
+"""`drystone report`: one HTML file."""
