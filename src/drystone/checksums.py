@@ -42,7 +42,7 @@ def check(path: Path, expected: str, leave_out: Collection[str] = (), remedy: st
 
 
 def seal(store: Path) -> None:
-    """Note in a Zarr store the checksum of its arrays: Zarr reads a missing chunk as fill values, without a word."""
+    """Note in a Zarr store the checksum of its arrays: Zarr reads a missing chunk as fill values, silently."""
     import zarr
 
     zarr.open_group(store, mode="r+").attrs["checksum"] = digest(store, leave_out=(ROOT,))

@@ -1,7 +1,8 @@
 """A process that runs a tiny run again and again in children of its own, and kills them. See test_killed_runs.py.
 
 Importing takes longer than the run, so the first run is done here and every other is a fork of this process (whose
-one thread is Zarr's, which Zarr makes anew in a fork). Prints one JSON object: the files of the uninterrupted run, and those of each run that was killed.
+one thread is Zarr's, which Zarr makes anew in a fork). Prints one JSON object: the files of the uninterrupted run,
+those of each run that was killed and continued, and how far each had come when it was killed.
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-import tiny
+import tiny_run as tiny
 from drystone.checksums import digest
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import tiny
 
 import drystone as ds
+import tiny_run as tiny
 from drystone.checksums import DamagedError
 from drystone.runs import Run, manifest, stages
 from drystone.runs.config import Fit
@@ -107,14 +107,14 @@ def test_simulations_and_members_are_not_replaced_unless_forced(run):
 
 def test_a_table_of_other_settings_is_refused_by_readers_and_made_again_by_its_stage(run):
     config = tiny.CONFIG.changed("tabulate", draws=13)
-    with pytest.raises(StaleError, match="tabulate.draws was 11 and is 13"):
+    with pytest.raises(StaleError, match=r"tabulate.draws was 11 and is 13"):
         stages.split(run, config)
     assert stages.tabulate(run, config).S == 13
 
 
 def test_a_fit_asked_for_in_other_words_is_made_again(run):
     config = tiny.CONFIG.with_fit("log", Fit(form="mixture(concentration=1.5)"))
-    with pytest.raises(StaleError, match="fits.log.form was 'mixture' and is"):
+    with pytest.raises(StaleError, match=r"fits.log.form was 'mixture' and is"):
         stages.fits(run, config)
     tiny.stack(run, config)
     assert stages.fits(run, config)["log"].form == ds.Mixture(concentration=1.5)
@@ -187,10 +187,10 @@ def test_a_damaged_member_is_named_and_can_be_trained_again(run):
     truncate(member)
     with pytest.raises(DamagedError, match=r"maf-001.safetensors is damaged.*Remove it and maf-001.json"):
         stages.train(run, tiny.CONFIG)
-    with pytest.raises(DamagedError, match="maf-001.safetensors"):
+    with pytest.raises(DamagedError, match=r"maf-001.safetensors"):
         stages.members(run, tiny.CONFIG)[1]
     member.unlink()
-    with pytest.raises(DamagedError, match="maf-001.safetensors is missing"):
+    with pytest.raises(DamagedError, match=r"maf-001.safetensors is missing"):
         stages.train(run, tiny.CONFIG)
     (run.members / "maf-001.json").unlink()
     stages.train(run, tiny.CONFIG)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def demo(directory: Path, quick: bool, workers: int | None) -> None:
     """Simulate, train, tabulate, stack, compare and report, in front of your eyes.
 
-    Two Moons has an exact posterior, so the last lines say in nats what stacking has gained and what is left to gain.
-    Kill it whenever you like: the same command continues, and ends with the same numbers.
+    Two Moons has an exact posterior, so the last lines say in nats what stacking has gained and what is left to
+    gain. Kill it whenever you like: the same command continues, and ends with the same numbers.
     """
     from drystone.cli import objectives
     from drystone.cli.reporting import write_report

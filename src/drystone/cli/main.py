@@ -65,7 +65,7 @@ def cli() -> None:
       drystone report RUN                           report.html
 
     Already have K log densities, from any library? Begin with `drystone stack table.zarr`.
-    """
+    """  # noqa: D301  (click reads the \b)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -41,8 +41,8 @@ def simulate(
 ) -> None:
     """Simulate, or take in simulations: writes simulations.zarr.
 
-    The rows to train on come first, then those to stack on, then those to test on. A killed simulation continues with
-    the blocks that are missing.
+    The rows to train on come first, then those to stack on, then those to test on. A killed simulation continues
+    with the blocks that are missing.
     """
     from drystone.runs import Run, given, stages
 

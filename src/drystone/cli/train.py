@@ -36,8 +36,8 @@ def train(
 ) -> None:
     """Train members on the training rows: writes members/.
 
-    Each member is written when it is finished; a killed training continues with those that are missing, and ends with
-    the same files. The flags are kept in config.toml.
+    Each member is written when it is finished; a killed training continues with those that are missing, and ends
+    with the same files. The flags are kept in config.toml.
     """
     from drystone.runs import Run, stages
 
