@@ -1,4 +1,4 @@
-from . import flows, forms, scores, solvers, tasks, toy
+from . import flows, forms, report, scores, solvers, tasks, toy
 from .compare import Comparison, compare
 from .ensemble import Ensemble
 from .errors import ConvergenceWarning, IntractableError, StackingError
@@ -59,6 +59,7 @@ __all__ = [
     "compare",
     "flows",
     "forms",
+    "report",
     "scores",
     "simulate",
     "solvers",
