@@ -22,7 +22,7 @@ from drystone.table import Table
 from drystone.threads import one_thread
 from drystone.weighted import resampled, standard_error
 
-__all__ = ["METRICS", "Comparison", "Metric", "compare"]
+__all__ = ["METRICS", "Comparison", "Metric", "compare", "plus_minus"]
 
 # Resamplings of the rows behind the standard error of a metric that is not a mean over rows.
 BOOTSTRAP = 200
@@ -235,13 +235,13 @@ def _printed(frame: pd.DataFrame) -> str:
         lines.append(f"{metric} ({first['better']} is better{floor})")
         for row in block.to_dict("records"):
             label = f"{row['method']} ({row['member']})" if row["member"] else row["method"]
-            value = _pair(row["value"], row["se"])
-            gains = [_pair(row[column], row[f"{column}_se"], "+") for column in ("gain", "gain_over_uniform")]
+            value = plus_minus(row["value"], row["se"])
+            gains = [plus_minus(row[column], row[f"{column}_se"], "+") for column in ("gain", "gain_over_uniform")]
             lines.append(f"  {label:<32}{value:>22}{gains[0]:>24}{gains[1]:>24}")
     return "\n".join(lines)
 
 
-def _pair(value: float, se: float, sign: str = "") -> str:
+def plus_minus(value: float, se: float, sign: str = "") -> str:
     """``value ± se`` with the digits that the standard error supports."""
     if np.isnan(value):
         return ""
