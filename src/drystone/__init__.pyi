@@ -1,4 +1,4 @@
-from . import flows, forms, scores, solvers, tasks, toy
+from . import diagnostics, flows, forms, plots, scores, solvers, tasks, toy
 from .compare import Comparison, compare
 from .ensemble import Ensemble
 from .errors import ConvergenceWarning, IntractableError, StackingError
@@ -57,8 +57,10 @@ __all__ = [
     "Task",
     "Tuned",
     "compare",
+    "diagnostics",
     "flows",
     "forms",
+    "plots",
     "scores",
     "simulate",
     "solvers",
