@@ -1,4 +1,4 @@
-from . import flows, forms, report, scores, solvers, tasks, toy
+from . import diagnostics, flows, forms, plots, report, scores, solvers, tasks, toy
 from .compare import Comparison, compare
 from .ensemble import Ensemble
 from .errors import ConvergenceWarning, IntractableError, StackingError
@@ -57,9 +57,10 @@ __all__ = [
     "Task",
     "Tuned",
     "compare",
+    "diagnostics",
     "flows",
     "forms",
-    "report",
+    "plots",
     "scores",
     "simulate",
     "solvers",
