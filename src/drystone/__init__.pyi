@@ -61,6 +61,7 @@ __all__ = [
     "flows",
     "forms",
     "plots",
+    "report",
     "scores",
     "simulate",
     "solvers",

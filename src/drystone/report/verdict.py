@@ -9,11 +9,12 @@ import pandas as pd
 
 from drystone.compare import Comparison, plus_minus
 from drystone.report.grid import number
+from drystone.report.shares import Shares
 from drystone.stacking import Stacking
 from drystone.table import Table
 from drystone.weighted import standard_error
 
-__all__ = ["Distance", "Verdict", "distance_to_exact", "judge", "verdict"]
+__all__ = ["Distance", "Tile", "Verdict", "distance_to_exact", "judge", "tiles", "verdict"]
 
 # A difference counts when it exceeds two of its standard errors: by chance that happens in about 5 % of runs.
 ERRORS = 2.0
@@ -42,6 +43,15 @@ class Verdict:
     tone: str
     headline: str
     remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number to remember: what it is, itself, and its standard error or unit."""
+
+    label: str
+    value: str
+    detail: str = ""
 
 
 def judge(gain: float, se: float) -> str:
@@ -90,6 +100,37 @@ def verdict(comparison: Comparison, name: str, fit: Stacking, test: Table, exact
         remarks.insert(0, "The best member alone does better; more validation simulations may help.")
     remarks += _about_ranks(comparison, name, test)
     return Verdict(tone, f"{headline}.", tuple(remarks))
+
+
+def tiles(
+    comparison: Comparison, name: str, fit: Stacking, contribution: Shares, test: Table, exact: np.ndarray | None
+) -> list[Tile]:
+    """The numbers of one fit that a reader takes away."""
+    of_fit = comparison.frame[comparison.frame["method"] == name]
+    shown = []
+    if not of_fit.empty:
+        lead = of_fit.iloc[0]
+        in_nats = lead["metric"] == "log density"
+        unit = " nats" if in_nats else ""
+        of_metric = "" if in_nats else f" in {lead['metric']}"
+        for column, reference in (("gain", "best member"), ("gain_over_uniform", "uniform weights")):
+            label = f"gain over {reference}{of_metric}"
+            shown.append(_tile(label, lead[column], lead[f"{column}_se"], unit, sign="+"))
+        if in_nats and exact is not None:
+            distance = distance_to_exact(fit.apply(test).log_q, exact, test)
+            shown.append(_tile("from the exact posterior", distance.value, distance.se, unit))
+    carry = np.count_nonzero(contribution.values)
+    shown.append(Tile("members that matter", str(carry), f"of {test.K}"))
+    if fit.gap is not None:
+        shown.append(Tile("from the optimal weights, certified", f"≤ {fit.gap:.0e}"))
+    return shown
+
+
+def _tile(label: str, value: float, se: float, unit: str, sign: str = "") -> Tile:
+    if not np.isfinite(value):
+        return Tile(label, number(value))
+    size, error = plus_minus(value, se, sign).replace("-", "−").split(" ± ")
+    return Tile(label, size, f"± {error}{unit}")
 
 
 def _clause(line: pd.Series, column: str, reference: str, after: str = "") -> str:

@@ -68,6 +68,17 @@ for (const input of document.querySelectorAll("input[type=search]")) {
   });
 }
 
+// Legends: an entry switches its curves in its section on and off.
+for (const entry of document.querySelectorAll("button.switch")) {
+  entry.addEventListener("click", () => {
+    const on = entry.getAttribute("aria-pressed") !== "true";
+    entry.setAttribute("aria-pressed", on);
+    for (const mark of entry.closest("section").querySelectorAll("svg [data-method]")) {
+      if (mark.dataset.method === entry.dataset.method) mark.toggleAttribute("hidden", !on);
+    }
+  });
+}
+
 // Printing: everything is opened, and closed again afterwards.
 let opened = [];
 addEventListener("beforeprint", () => {
