@@ -72,10 +72,10 @@ def _facts(fit: Stacking, contribution: Shares) -> tuple[tuple[str, str], ...]:
     if contribution.simplex:
         facts.append(("effective number of members", f"{contribution.effective:.1f}"))
     facts.append(("converged", "yes" if fit.converged else "no"))
-    gap = "no certificate for this form and score" if fit.gap is None else f"at most {fit.gap:.1e}"
+    gap = "no certificate for this form and score" if fit.gap is None else f"at most {number(fit.gap, 2)}"
     facts.append(("distance from the optimum", gap))
     if fit.stationarity is not None:
-        facts.append(("stationarity", f"{fit.stationarity:.1e}"))
+        facts.append(("stationarity", number(fit.stationarity, 2)))
     facts += [("solver", fit.solver), ("steps", str(fit.iterations)), ("time", f"{fit.seconds:.2g} s")]
     return tuple(facts)
 

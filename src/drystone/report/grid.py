@@ -76,16 +76,21 @@ def cell(value: Any) -> Cell:
     return Cell("–") if math.isnan(as_float) else Cell(number(as_float), as_float)
 
 
-def number(value: float) -> str:
-    """A number for a reader: four significant digits, a true minus, ∞ for infinity.
+def number(value: float, digits: int = 4) -> str:
+    """A number for a reader: a few significant digits, a true minus, powers of ten, ∞ for infinity.
 
     Example:
-        >>> number(1234567.0), number(-0.012345), number(float("-inf")), number(50.0)
-        ('1.235e+06', '−0.01235', '−∞', '50')
+        >>> number(1234567.0), number(-0.012345), number(8.3e-05), number(float("-inf")), number(50.0)
+        ('1.235×10⁶', '−0.01235', '8.3×10⁻⁵', '−∞', '50')
     """
     if math.isnan(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    short = f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else f"{value:.4g}"
-    return short.replace("-", "−") if "e" not in short else short.replace("-", "−", short.startswith("-"))
+    short = f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else f"{value:.{digits}g}"
+    mantissa, _, exponent = short.partition("e")
+    power = f"×10{str(int(exponent)).translate(_SUPERSCRIPT)}" if exponent else ""
+    return f"{mantissa}{power}".replace("-", "−")
+
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -40,13 +40,13 @@ def standings(comparison: Comparison) -> list[Standing]:
 
 def _standing(metric: str, block: pd.DataFrame) -> Standing:
     first = block.iloc[0]
-    floor = "" if np.isnan(first["floor"]) else f"an exactly calibrated posterior has about {first['floor']:.2g}"
+    floor = "" if np.isnan(first["floor"]) else f"an exactly calibrated posterior has about {number(first['floor'], 2)}"
     rows = [
         [
             Cell(f"best ({line['member']})" if line["member"] else str(line["method"])),
             _measured(line["value"], line["se"]),
-            *_gain(line["gain"], line["gain_se"]),
-            *_gain(line["gain_over_uniform"], line["gain_over_uniform_se"]),
+            *_gain(line["gain"], line["gain_se"], line["method"] == "best"),
+            *_gain(line["gain_over_uniform"], line["gain_over_uniform_se"], line["method"] == "uniform"),
         ]
         for line in block.to_dict("records")
     ]
@@ -62,9 +62,9 @@ def _measured(value: float, se: float, sign: str = "") -> Cell:
     return Cell(plus_minus(value, se, sign).replace("-", "−"), float(value))
 
 
-def _gain(gain: float, se: float) -> tuple[Cell, Cell]:
+def _gain(gain: float, se: float, against_itself: bool) -> tuple[Cell, Cell]:
     """The gain and what it means; nothing for a method against itself."""
-    if np.isnan(gain) and np.isnan(se):
+    if against_itself:
         return Cell(""), Cell("")
     tone = judge(gain, se)
     return _measured(gain, se, "+"), Cell(WORDS[tone], tone=tone)

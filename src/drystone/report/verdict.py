@@ -122,7 +122,7 @@ def tiles(
     carry = np.count_nonzero(contribution.values)
     shown.append(Tile("members that matter", str(carry), f"of {test.K}"))
     if fit.gap is not None:
-        shown.append(Tile("from the optimal weights, certified", f"≤ {fit.gap:.0e}"))
+        shown.append(Tile("from the optimal weights, certified", f"≤ {number(fit.gap, 1)}"))
     return shown
 
 
@@ -174,8 +174,8 @@ def _about_ranks(comparison: Comparison, name: str, test: Table) -> list[str]:
     ranks = frame[frame["metric"] == "rank distance D"].set_index("method")
     if name not in ranks.index:
         return []
-    value = {method: number(float(f"{ranks.loc[method, 'value']:.2g}")) for method in (name, "best", "uniform")}
-    floor = number(float(f"{ranks['floor'].iloc[0]:.2g}"))
+    value = {method: number(float(ranks["value"][method]), 2) for method in (name, "best", "uniform")}
+    floor = number(float(ranks["floor"].iloc[0]), 2)
     return [
         f"Calibration: the rank distance D is {value[name]} ({value['best']} for the best member, "
         f"{value['uniform']} for uniform weights); an exactly calibrated posterior has about {floor} "
