@@ -27,17 +27,18 @@ PANEL, GAP, LEFT, BOTTOM = 100.0, 8.0, 46.0, 40.0
 def corner(observation: Observation, parameters: Sequence[str], colours: Mapping[str, str]) -> Figure:
     """Marginals on the diagonal, contours that hold 50 % and 90 % of the draws below it."""
     d = min(len(parameters), MOST)
-    # A small d gets the same drawing, magnified by the page: labels would be too large, so panels grow instead.
+    # Few parameters get larger panels, so that labels keep their size on the page.
     side = max(PANEL, (3 * PANEL + 2 * GAP - (d - 1) * GAP) / d)
+    tall = side if d > 1 else side / 2
     size = LEFT + d * side + (d - 1) * GAP + 4
     ranges = [_range([sample[:, j] for sample in observation.draws.values()], j, observation) for j in range(d)]
     panels = []
     for i in range(d):
         for j in range(i + 1):
-            left, top = LEFT + j * (side + GAP), 4 + i * (side + GAP)
+            left, top = LEFT + j * (side + GAP), 4 + i * (tall + GAP)
             ticks = 3 if d > 2 else 5
             x = axis(*ranges[j], left, left + side, ticks=ticks, label=parameters[j] if i == d - 1 else "")
-            y = axis(*ranges[i], top + side, top, ticks=ticks, label=parameters[i] if j == 0 and i > 0 else "")
+            y = axis(*ranges[i], top + tall, top, ticks=ticks, label=parameters[i] if j == 0 and i > 0 else "")
             x = x if i == d - 1 else Axis(x.low, x.high, x.start, x.end)
             y = y if j == 0 and i > 0 else Axis(y.low, y.high, y.start, y.end)
             panels.append(_panel(observation, i, j, x, y, colours))
@@ -47,7 +48,7 @@ def corner(observation: Observation, parameters: Sequence[str], colours: Mapping
         description=f"Posterior draws at {observation.label}: {', '.join(observation.draws)}."
         f" The table behind it has means and intervals.{shown}",
         width=size,
-        height=4 + d * side + (d - 1) * GAP + BOTTOM,
+        height=4 + d * tall + (d - 1) * GAP + BOTTOM,
         panels=tuple(panels),
         numbers=_numbers(observation, parameters),
     )

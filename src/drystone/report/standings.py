@@ -9,11 +9,21 @@ import pandas as pd
 
 from drystone.compare import Comparison, plus_minus
 from drystone.report.grid import Cell, Grid, grid, number
-from drystone.report.verdict import judge
+from drystone.report.verdict import ERRORS, judge
 
-__all__ = ["Standing", "standings"]
+__all__ = ["Standing", "Whisker", "standings"]
 
 WORDS = {"better": "better", "worse": "worse", "same": "no clear difference", "unknown": "not comparable"}
+
+
+@dataclass(frozen=True)
+class Whisker:
+    """A gain over the best member and two of its standard errors either way, and 0, as shares of a line's length."""
+
+    low: float
+    middle: float
+    high: float
+    zero: float
 
 
 @dataclass(frozen=True)
@@ -25,12 +35,14 @@ class Standing:
         better: "higher" or "lower".
         floor: what an exactly calibrated posterior would have, in words, or "".
         table: a line a method.
+        whiskers: a picture a line of its gain over the best member, or None.
     """
 
     metric: str
     better: str
     floor: str
     table: Grid
+    whiskers: list[Whisker | None]
 
 
 def standings(comparison: Comparison) -> list[Standing]:
@@ -51,7 +63,7 @@ def _standing(metric: str, block: pd.DataFrame) -> Standing:
         for line in block.to_dict("records")
     ]
     head = ("method", "value", "gain over best", "verdict", "gain over uniform", "verdict")
-    return Standing(metric, first["better"], floor, grid(metric, head, rows))
+    return Standing(metric, first["better"], floor, grid(metric, head, rows), _whiskers(block))
 
 
 def _measured(value: float, se: float, sign: str = "") -> Cell:
@@ -68,3 +80,14 @@ def _gain(gain: float, se: float, against_itself: bool) -> tuple[Cell, Cell]:
         return Cell(""), Cell("")
     tone = judge(gain, se)
     return _measured(gain, se, "+"), Cell(WORDS[tone], tone=tone)
+
+
+def _whiskers(block: pd.DataFrame) -> list[Whisker | None]:
+    """On one scale for the metric, which holds 0."""
+    gain, reach = block["gain"].to_numpy(float), ERRORS * block["gain_se"].to_numpy(float)
+    ends = np.concatenate([gain - reach, gain + reach, [0.0]])
+    low, high = ends[np.isfinite(ends)].min(), ends[np.isfinite(ends)].max()
+    if low == high:
+        return [None] * len(block)
+    places = (np.column_stack([gain - reach, gain, gain + reach, 0 * gain]) - low) / (high - low)
+    return [Whisker(*place) if np.isfinite(place).all() else None for place in places.tolist()]

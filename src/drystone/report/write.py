@@ -102,7 +102,7 @@ def write(
         test=test,
         verdict=verdict(comparison, name, fit, test, log_p),
         tiles=tiles(comparison, name, fit, contributions[name], test, log_p),
-        alarms=_alarms(fits),
+        alarms=_alarms(fits, validation.left_out | test.left_out),
         advice=tuple(advice),
         standings=standings(comparison),
         left_out=comparison.left_out,
@@ -162,10 +162,11 @@ def _calibration(
     return ranks, coverage, background
 
 
-def _alarms(fits: Mapping[str, Stacking]) -> list[str]:
+def _alarms(fits: Mapping[str, Stacking], left_out: Mapping[str, str]) -> list[str]:
     """What the reader must not miss."""
-    return [
-        f"“{name}” did not converge: the solver {fit.solver} stopped after {fit.iterations} steps."
+    unconverged = [
+        f"“{name}” did not converge: {fit.solver} stopped after {fit.iterations} steps."
         for name, fit in fits.items()
         if not fit.converged
     ]
+    return [*unconverged, *(f"Member {name} could not be tabulated: {why}" for name, why in left_out.items())]
