@@ -12,8 +12,9 @@ from drystone.report.grid import Cell, Grid, grid
 
 __all__ = ["coverage_figures", "rank_figures"]
 
-WIDTH, HEIGHT, SQUARE = 300.0, 210.0, 280.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 8.0, 26.0, 38.0
+# Heights of the two kinds of picture, as shares of their width.
+FLAT, SQUARE = 0.68, 0.92
 # Rows of the table behind a picture.
 LEVELS = np.arange(1, 10) / 10
 
@@ -33,7 +34,7 @@ def rank_figures(
     band = [ranks.band.lower - straight, ranks.band.upper - straight]
     curves = [curve - straight[:, None] for curve in [*_methods(ranks, best).values(), *_members(ranks, drawn)]]
     reach = max(np.nanmax(np.abs(array), initial=0.0) for array in [*band, *curves])
-    y = axis(-1.05 * reach, 1.05 * reach, HEIGHT - BOTTOM, TOP, ticks=4)
+    y = axis(-1.05 * reach, 1.05 * reach, FLAT * _width(ranks) - BOTTOM, TOP)
     return [_figure(ranks, i, best, colours, drawn, y, less_diagonal=True) for i in range(len(ranks.parameters))]
 
 
@@ -41,7 +42,7 @@ def coverage_figures(
     coverage: Calibration, best: str | None, colours: Mapping[str, str], drawn: Sequence[str]
 ) -> list[Figure]:
     """Coverage of central intervals against their nominal level, a picture a parameter."""
-    y = axis(0, 1, SQUARE - BOTTOM, TOP, label="coverage")
+    y = axis(0, 1, SQUARE * _width(coverage) - BOTTOM, TOP, label="coverage")
     return [
         _figure(coverage, i, best, colours, drawn, y, less_diagonal=False) for i in range(len(coverage.parameters))
     ]
@@ -56,7 +57,7 @@ def _figure(
     y: Axis,
     less_diagonal: bool,
 ) -> Figure:
-    x = axis(0, 1, LEFT, WIDTH - RIGHT, label="rank z" if less_diagonal else "nominal level")
+    x = axis(0, 1, LEFT, _width(c) - RIGHT, label="rank z" if less_diagonal else "nominal level")
     z = np.concatenate([[0.0], c.grid, [1.0]])
     base = z if less_diagonal else 0 * z
 
@@ -81,11 +82,16 @@ def _figure(
         heading=parameter,
         description=f"{what} of {parameter}. In the 95 % band of an exact posterior: "
         f"{', '.join(inside) or 'none'}; outside: {', '.join(outside) or 'none'}.",
-        width=WIDTH,
+        width=_width(c),
         height=y.start + BOTTOM,
         panels=(Panel(x, y, tuple(mark for mark in marks if mark.d), parameter),),
         numbers=_numbers(c, methods, f"{what} of {parameter}", less_diagonal),
     )
+
+
+def _width(c: Calibration) -> float:
+    """Pictures of one or two parameters are printed larger; drawn larger too, their labels keep their size."""
+    return 420.0 if len(c.parameters) < 3 else 300.0
 
 
 def _methods(c: Calibration, best: str | None) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ __all__ = ["MOST", "corner"]
 MOST = 6
 # Cells of a panel a side, and the width of the smoothing in cells for a thousand draws: fine enough to keep two moons
 # apart. Fewer draws are smoothed more, by the sixth root as is best in two dimensions (Scott's rule).
-CELLS, SMOOTHING, DRAWS = 48, 1.4, 1000
+CELLS, SMOOTHING, DRAWS = 72, 1.6, 1000
 # Shares of the draws inside the contours.
 INSIDE = (0.5, 0.9)
 PANEL, GAP, LEFT, BOTTOM = 100.0, 8.0, 46.0, 40.0
