@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from drystone.diagnostics import Calibration
-from drystone.report.chart import BACKGROUND, Axis, Figure, Mark, Panel, axis, path
+from drystone.report.chart import BACKGROUND, Axis, Figure, Mark, Panel, axis, fitted, path
 from drystone.report.grid import Cell, Grid, grid
 
 __all__ = ["coverage_figures", "rank_figures"]
@@ -84,7 +84,7 @@ def _figure(
         f"{', '.join(inside) or 'none'}; outside: {', '.join(outside) or 'none'}.",
         width=_width(c),
         height=y.start + BOTTOM,
-        panels=(Panel(x, y, tuple(mark for mark in marks if mark.d), parameter),),
+        panels=(Panel(x, y, tuple(mark for mark in marks if mark.d), fitted(parameter, x.end - x.start)),),
         numbers=_numbers(c, methods, f"{what} of {parameter}", less_diagonal),
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from drystone.report.grid import Grid, number
 
-__all__ = ["BACKGROUND", "Axis", "Figure", "Mark", "Panel", "axis", "path"]
+__all__ = ["BACKGROUND", "Axis", "Figure", "Mark", "Panel", "axis", "fitted", "path"]
 
 # The method that the curves behind the others are marked with.
 BACKGROUND = "members"
@@ -98,7 +98,13 @@ def axis(low: float, high: float, start: float, end: float, *, ticks: int = 5, l
         low, high = low - max(abs(low), 1) / 2, high + max(abs(high), 1) / 2
     scale = Axis(low, high, start, end)
     values = _round_numbers(low, high, ticks)
-    return Axis(low, high, start, end, tuple((float(scale(v)), number(v)) for v in values), label)
+    return Axis(low, high, start, end, tuple((float(scale(v)), number(v)) for v in values), fitted(label, abs(end - start)))
+
+
+def fitted(text: str, length: float) -> str:
+    """The text, cut to a length in units of the picture; a letter takes about seven."""
+    most = max(int(length / 7), 4)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def path(curves: Iterable[tuple[np.ndarray, np.ndarray]], closed: bool = False) -> str:

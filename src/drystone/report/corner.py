@@ -17,7 +17,7 @@ __all__ = ["MOST", "corner"]
 # So many parameters fit on a page; a pair plot of more is not read.
 MOST = 6
 # Cells of a panel a side, and the width of the smoothing in cells for a thousand draws: fine enough to keep two moons
-# apart. Fewer draws are smoothed more, by the sixth root as is best in two dimensions (Scott's rule).
+# apart. Fewer draws are smoothed more widely, so that as many of them lie within the kernel's reach.
 CELLS, SMOOTHING, DRAWS = 72, 1.6, 1000
 # Shares of the draws inside the contours.
 INSIDE = (0.5, 0.9)
@@ -42,11 +42,11 @@ def corner(observation: Observation, parameters: Sequence[str], colours: Mapping
             x = x if i == d - 1 else Axis(x.low, x.high, x.start, x.end)
             y = y if j == 0 and i > 0 else Axis(y.low, y.high, y.start, y.end)
             panels.append(_panel(observation, i, j, x, y, colours))
-    shown = "" if d == len(parameters) else f" The first {d} of {len(parameters)} parameters."
+    shown = "" if d == len(parameters) else f" (first {d} of {len(parameters)} parameters)"
     return Figure(
-        heading=observation.label,
-        description=f"Posterior draws at {observation.label}: {', '.join(observation.draws)}."
-        f" The table behind it has means and intervals.{shown}",
+        heading=f"{observation.label}{shown}",
+        description=f"Posterior draws at {observation.label}{shown}: {', '.join(observation.draws)}. "
+        "The table below has their means and intervals.",
         width=size,
         height=4 + d * tall + (d - 1) * GAP + BOTTOM,
         panels=tuple(panels),
@@ -92,7 +92,7 @@ def _density(sample: np.ndarray, x: Axis) -> np.ndarray:
 
 
 def _width(draws: int) -> float:
-    return SMOOTHING * (DRAWS / draws) ** (1 / 6)
+    return max(SMOOTHING * (DRAWS / draws) ** 0.5, 1.0)
 
 
 def _contour(a: np.ndarray, b: np.ndarray, share: float, x: Axis, y: Axis) -> str:

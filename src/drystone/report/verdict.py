@@ -99,7 +99,9 @@ def verdict(comparison: Comparison, name: str, fit: Stacking, test: Table, exact
     if tone == "worse":
         remarks.insert(0, "The best member alone does better; more validation simulations may help.")
     remarks += _about_ranks(comparison, name, test)
-    return Verdict(tone, f"{headline}.", tuple(remarks))
+    # A number is not parted from its error, nor from its unit.
+    unbroken = headline.replace(" ± ", "\u00a0±\u00a0").replace(" nats", "\u00a0nats")
+    return Verdict(tone, f"{unbroken}.", tuple(remarks))
 
 
 def tiles(
