@@ -64,7 +64,7 @@ class GainCurve:
         return self.best[0] - self.stacked, self.best[1]
 
     def enough(self, share: float = 0.95) -> int | None:
-        """How many members, chosen one after the other, have this share of the gain; None if none of those tried."""
+        """How many members, chosen one after the other, have this share of the gain; None if too few were."""
         reached = self.best[0] - self.greedy >= share * self.gain[0]
         return int(self.greedy_sizes[reached.argmax()]) if reached.any() and self.gain[0] > 0 else None
 
@@ -172,7 +172,8 @@ def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
 
 def _against(losses: np.ndarray, stacked: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
     """Loss over folds, and the standard error of its difference from the stack's."""
-    difference = losses - stacked
+    with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite difference
+        difference = losses - stacked
     folds = len(shares)
     variance = shares**2 @ (difference - shares @ difference) ** 2 * folds / (folds - 1)
     return float(shares @ losses), float(np.sqrt(variance))

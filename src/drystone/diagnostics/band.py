@@ -54,7 +54,7 @@ class Band:
         """Whether curves (..., G, d) stay inside, (..., d); an undefined one does not."""
         slack = 1e-9  # an ECDF summed from row weights may miss k/N by rounding
         inside = (self.lower[:, None] - slack <= ecdf) & (ecdf <= self.upper[:, None] + slack)
-        return inside.all(-2)
+        return np.asarray(inside.all(-2))
 
 
 def ecdf_band(N: int, level: float = 0.95, grid: Sequence[float] | np.ndarray | None = None) -> Band:
