@@ -21,9 +21,10 @@ from drystone.stack import stack
 from drystone.stacking import Stacking
 from drystone.table import Table
 from drystone.threads import one_thread
+from drystone.uncertain import plus_minus
 from drystone.weighted import resampled, standard_error
 
-__all__ = ["METRICS", "Comparison", "Metric", "compare", "plus_minus"]
+__all__ = ["METRICS", "Comparison", "Metric", "compare"]
 
 # Resamplings of the rows behind the standard error of a metric that is not a mean over rows.
 BOOTSTRAP = 200
@@ -220,11 +221,3 @@ def _printed(frame: pd.DataFrame) -> str:
             gains = [plus_minus(row[column], row[f"{column}_se"], "+") for column in ("gain", "gain_over_uniform")]
             lines.append(f"  {label:<32}{value:>22}{gains[0]:>24}{gains[1]:>24}")
     return "\n".join(lines)
-
-
-def plus_minus(value: float, se: float, sign: str = "") -> str:
-    """``value ± se`` with the digits that the standard error supports."""
-    if np.isnan(value):
-        return ""
-    digits = 4 if not 1e-12 < se < np.inf else int(np.clip(1 - np.floor(np.log10(se)), 0, 8))
-    return f"{value:{sign}.{digits}f} ± {se:.{digits}f}"

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drystone.stack import stack
-from drystone.stacking import Stacking, frozen
-from drystone.table import Table
+from drystone.advice.refit import Problem
+from drystone.stacking import frozen
 from drystone.weighted import resampled
 
 __all__ = ["WeightBootstrap", "bootstrap"]
@@ -38,23 +37,17 @@ class WeightBootstrap:
         return np.quantile(self.resampled, [alpha / 2, 1 - alpha / 2], axis=0).T
 
 
-def bootstrap(fit: Stacking, table: Table, *, times: int = 100, seed: int = 0) -> WeightBootstrap:
+def bootstrap(asked: Problem, weights: np.ndarray, *, times: int = 100, seed: int = 0) -> WeightBootstrap:
     """Refit to resampled rows.
 
     Args:
-        fit: with one set of weights.
-        table: the rows it was fitted to.
+        asked: form, score and rows.
+        weights: as fitted to them, (K,).
         times: how many refits.
         seed: of the resampling.
-
-    Example:
-        >>> import drystone as ds
-        >>> table = ds.toy.table(500, seed=1)
-        >>> bootstrap(ds.stack(table), table, times=20).se.round(2)
-        array([0.04, 0.04, 0.05, 0.01])
     """
     refits = [
-        stack(table.reweighted(a), fit.form, fit.score, seed=seed).weights
-        for a in resampled(table.row_weights, times, seed)
+        asked.on(asked.table.reweighted(a)).solve().weights
+        for a in resampled(asked.table.row_weights, times, seed)
     ]
-    return WeightBootstrap(fit.weights, frozen(np.stack(refits)), fit.names)
+    return WeightBootstrap(frozen(weights), frozen(np.stack(refits)), asked.table.names)

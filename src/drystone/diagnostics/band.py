@@ -54,7 +54,7 @@ class Band:
         """Whether curves (..., G, d) stay inside, (..., d); an undefined one does not."""
         slack = 1e-9  # an ECDF summed from row weights may miss k/N by rounding
         inside = (self.lower[:, None] - slack <= ecdf) & (ecdf <= self.upper[:, None] + slack)
-        return inside.all(-2)
+        return np.asarray(inside.all(-2))
 
 
 def ecdf_band(N: int, level: float = 0.95, grid: Sequence[float] | np.ndarray | None = None) -> Band:
@@ -77,7 +77,7 @@ def ecdf_band(N: int, level: float = 0.95, grid: Sequence[float] | np.ndarray | 
     if N < 1:
         raise ValueError(f"`N` must be at least 1; got {N}.")
     z = np.arange(1, POINTS) / POINTS if grid is None else np.asarray(grid, float)
-    if z.ndim != 1 or not len(z) or not (0 < z[0] and z[-1] < 1 and (np.diff(z) > 0).all()):
+    if z.ndim != 1 or not len(z) or not (z[0] > 0 and z[-1] < 1 and (np.diff(z) > 0).all()):
         raise ValueError("`grid` must be increasing points in (0, 1).")
     return _band(int(N), level, tuple(z.tolist()))
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from drystone.arrays import as_numpy
 from drystone.data import spread_or_one
-from drystone.diagnostics.classifiers import cloned, network, quiet
+from drystone.diagnostics.classifiers import cloned, network, quiet, require
+from drystone.folds import split_folds
 
 __all__ = ["C2ST", "c2st"]
 
@@ -44,8 +45,7 @@ def c2st(draws: Any, reference: Any, *, classifier: Any = None, folds: int = 5, 
         folds: of the cross-validation.
         seed: of the folds and the classifier.
     """
-    from sklearn.model_selection import StratifiedKFold
-
+    require()
     a, b = as_numpy(draws), as_numpy(reference)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"`draws` and `reference` must have shapes (S, d), (S', d); got {a.shape}, {b.shape}.")
@@ -56,7 +56,8 @@ def c2st(draws: Any, reference: Any, *, classifier: Any = None, folds: int = 5, 
     label = np.repeat([0, 1], n)
     classifier = network(a.shape[1]) if classifier is None else classifier
     right, accuracies = np.empty(2 * n, bool), []
-    for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, label):
+    for train, test in split_folds(n, folds, seed):
+        train, test = (np.concatenate([rows, n + rows]) for rows in (train, test))  # as many of each sample
         with quiet():
             fitted = cloned(classifier, seed).fit(x[train], label[train])
         right[test] = fitted.predict(x[test]) == label[test]

@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from drystone.compare import METRICS, plus_minus
+from drystone.compare import METRICS
 from drystone.forms import Mixture
 from drystone.report.grid import Cell, Grid, cell, grid, number
 from drystone.report.shares import Shares
 from drystone.stacking import Stacking
 from drystone.table import Table
+from drystone.uncertain import plus_minus
 from drystone.weighted import standard_error
 
 __all__ = ["roster"]

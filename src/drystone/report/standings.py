@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from drystone.compare import Comparison, plus_minus
+from drystone.compare import Comparison
 from drystone.report.grid import Cell, Grid, grid, number
 from drystone.report.verdict import ERRORS, judge
+from drystone.uncertain import plus_minus
 
 __all__ = ["Standing", "Whisker", "standings"]
 

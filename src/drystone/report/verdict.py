@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from drystone.compare import Comparison, plus_minus
+from drystone.compare import Comparison
 from drystone.report.grid import number
 from drystone.report.shares import Shares
 from drystone.stacking import Stacking
 from drystone.table import Table
+from drystone.uncertain import plus_minus
 from drystone.weighted import standard_error
 
 __all__ = ["Distance", "Tile", "Verdict", "distance_to_exact", "judge", "tiles", "verdict"]

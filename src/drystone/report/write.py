@@ -33,6 +33,8 @@ from drystone.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from drystone.advice import Advice
+
 __all__ = ["write"]
 
 # Curves of so many members stand behind those of the methods: the heaviest ones. More are a grey patch.
@@ -51,7 +53,7 @@ def write(
     members: pd.DataFrame | None = None,
     observations: Sequence[Observation] | None = None,
     exact: ArrayLike | None = None,
-    advice: Sequence[str] = (),
+    advice: Advice | Sequence[str] = (),
     title: str = "Stacking report",
     command: str = "",
     notes: Sequence[str] = (),
@@ -68,7 +70,7 @@ def write(
         observations: posterior draws to show as pair plots (see :func:`observe`); None for two test rows, if the
             table has draws.
         exact: exact log posterior density at the test truths, (N_test,), if it is known.
-        advice: what to do next, a sentence each.
+        advice: what ``ds.advise`` gave, or sentences of your own.
         title: of the page.
         command: the command line that made the run, to be repeated by whoever reads.
         notes: sentences to print with the versions.
@@ -103,7 +105,7 @@ def write(
         verdict=verdict(comparison, name, fit, test, log_p),
         tiles=tiles(comparison, name, fit, contributions[name], test, log_p),
         alarms=_alarms(fits, validation.left_out | test.left_out),
-        advice=tuple(advice),
+        advice=_sentences(advice),
         standings=standings(comparison),
         left_out=comparison.left_out,
         certificates=[certificate(name, fit, contributions[name], test) for name, fit in fits.items()],
@@ -160,6 +162,12 @@ def _calibration(
     ranks = rank_figures(diagnostics.rank_ecdf(test, fits), best, colours, drawn)
     coverage = coverage_figures(diagnostics.coverage(test, fits), best, colours, drawn)
     return ranks, coverage, background
+
+
+def _sentences(advice: Advice | Sequence[str]) -> tuple[str, ...]:
+    """One by one, without the dashes that advice prints them with."""
+    lines = advice if isinstance(advice, Sequence) else str(advice).splitlines()
+    return tuple(line.removeprefix("- ") for line in lines)
 
 
 def _alarms(fits: Mapping[str, Stacking], left_out: Mapping[str, str]) -> list[str]:
