@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -23,21 +24,13 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> No
 
     The best member is chosen for each metric on the stacking rows; gains are paired.
     """
-    from drystone.cli import objectives
-
-    for text in scores:
-        objectives.check_score(text)
-    import drystone as ds
+    from drystone.cli.judging import is_table, judge_table
     from drystone.cli.standing import screen
     from drystone.runs import Run
-    from drystone.runs.judge import Judged, judge
+    from drystone.runs.judge import judge
 
-    if source.suffix in (".zarr", ".nc"):
-        if exact:
-            raise click.UsageError("--exact is for runs, whose task is known.")
-        validation, test = ds.Table.load(source).split(0.5, seed=seed)
-        fits = {text: ds.stack(validation, score=objectives.score(text)) for text in scores}
-        judged = Judged(validation, test, ds.compare(validation, test, fits or None))
+    if is_table(source):
+        judged = judge_table(source, scores, seed, exact)
     else:
         if scores:
             raise click.UsageError("--score is for tables; a run's fits are made by `drystone stack`.")
@@ -46,11 +39,11 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> No
             judged = judge(home, configuration(home), exact=exact)
     words = str(judged.comparison)
     if judged.gaps:
-        words += f"\n\n{screen(judged.comparison, judged.gaps, judged.exact_mean)}"
+        words += f"\n\n{screen(judged)}"
     say(
         words,
         test_rows=judged.test.N,
         metrics=judged.comparison.frame.to_dict("records"),
         left_out=judged.comparison.left_out,
-        nats_from_exact={name: gap._asdict() for name, gap in judged.gaps.items()},
+        nats_from_exact={name: asdict(gap) for name, gap in judged.gaps.items()},
     )

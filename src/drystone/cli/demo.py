@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,8 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
     gain. Kill it whenever you like: the same command continues, and ends with the same numbers.
     """
     from drystone.cli import objectives
-    from drystone.cli.reporting import write_report
-    from drystone.cli.standing import screen, verdict
+    from drystone.cli.reporting import report_of_run
+    from drystone.cli.standing import screen
     from drystone.runs import Run, stages
     from drystone.runs.judge import judge
 
@@ -53,16 +54,15 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
         with _stage(5, "compare", f"on the other {asked.test:,}, which nothing was fitted to"):
             judged = judge(home, config, exact=True)
         with _stage(6, "report", "all of it, with pictures"):
-            write_report(home, config, judged, f"drystone demo {directory}")
-    facts = {
-        "run": home.path,
-        "report": home.report,
-        "verdict": verdict(judged.comparison, judged.gaps),
-        "metrics": judged.comparison.frame.to_dict("records"),
-        "nats_from_exact": {name: gap._asdict() for name, gap in judged.gaps.items()},
-    }
-    table = screen(judged.comparison, judged.gaps, judged.exact_mean)
-    say(f"\n{table}\n\n{click.style(facts['verdict'], bold=True)}\nReport: {home.report.resolve()}", **facts)
+            report_of_run(home, config, judged, f"drystone demo {directory}")
+    say(
+        f"\n{screen(judged)}\n\n{click.style(judged.verdict, bold=True)}\nReport: {home.report.resolve()}",
+        run=home.path,
+        report=home.report,
+        verdict=judged.verdict,
+        metrics=judged.comparison.frame.to_dict("records"),
+        nats_from_exact={name: asdict(gap) for name, gap in judged.gaps.items()},
+    )
 
 
 def settings(quick: bool = False) -> Config:
@@ -86,7 +86,7 @@ def settings(quick: bool = False) -> Config:
         )
     return Config(
         Simulate("two_moons", 10_000, 1_000, 2_000, seed=1),
-        Train(members=16, epochs=40),
+        Train(members=16, epochs=100),
         Tabulate(draws=200),
         fits,
     )

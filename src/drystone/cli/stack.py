@@ -43,11 +43,12 @@ def stack(
 
     A run's fits see its stacking rows only; those of a table see all rows.
     """
+    from drystone.cli.judging import is_table
     from drystone.runs.config import Fit
 
     given = score is not None or form is not None
     asked = Fit(form or "mixture", score or "log", "drop" if drop else "raise")
-    if source.suffix in (".zarr", ".nc"):
+    if is_table(source):
         _stack_table(source, asked, out)
         return
     if out is not None:

@@ -1,17 +1,15 @@
-"""A comparison on one screen: a line a method, a column a metric, and what it comes to in a sentence."""
+"""A comparison on one screen: a line a method, a column a metric."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from drystone import Comparison
-    from drystone.runs.exact import Nats
+    from drystone.runs.judge import Judged
 
-__all__ = ["screen", "verdict"]
+__all__ = ["screen"]
 
 # Heading and format of each metric of `ds.compare`; how much better a lower or a higher value is says the frame.
 COLUMNS = {
@@ -24,8 +22,9 @@ COLUMNS = {
 LABEL, GAP, WIDTH = 22, 17, 12
 
 
-def screen(comparison: Comparison, gaps: Mapping[str, Nats], exact: float | None = None) -> str:
+def screen(judged: Judged) -> str:
     """The table; the best of each column in bold."""
+    comparison, gaps, exact = judged.comparison, judged.gaps, judged.exact_mean
     frame = comparison.frame
     shown = [metric for metric in COLUMNS if metric in set(frame["metric"])]
     K = len(next(iter(comparison.fits.values())).names)
@@ -38,7 +37,7 @@ def screen(comparison: Comparison, gaps: Mapping[str, Nats], exact: float | None
         lines.append(f"{'exact posterior':<{LABEL}}{'0':>{GAP}}{density:>{WIDTH}}")
     for method, label in labels.items():
         of_method = frame[frame["method"] == method].set_index("metric")
-        gap = f"{gaps[method].mean:.3f} ± {gaps[method].standard_error:.3f}" if method in gaps else ""
+        gap = f"{gaps[method].value:.3f} ± {gaps[method].se:.3f}" if method in gaps else ""
         line = f"{label:<{LABEL}}" + (f"{gap:>{GAP}}" if gaps else "")
         for metric in shown:
             column = frame[frame["metric"] == metric]
@@ -48,17 +47,3 @@ def screen(comparison: Comparison, gaps: Mapping[str, Nats], exact: float | None
             line += click.style(f"{text:>{WIDTH}}", bold=value == winner)
         lines.append(line)
     return "\n".join(lines)
-
-
-def verdict(comparison: Comparison, gaps: Mapping[str, Nats]) -> str:
-    """What stacking by the first fit has gained, in nats, and what is left to gain."""
-    name = next(iter(comparison.fits))
-    frame = comparison.frame
-    row = frame[(frame["metric"] == "log density") & (frame["method"] == name)].iloc[0]
-    K = len(comparison.fits[name].names)
-    gain, error = row["gain"], row["gain_se"]
-    verb = "gains" if gain > 2 * error else "loses" if gain < -2 * error else "changes nothing that can be seen:"
-    sentence = f"Stacking {verb} {abs(gain):.2f} ± {error:.2f} nats over the best of {K} members"
-    if name in gaps:
-        sentence += f"; {gaps[name].mean:.2f} nats from the exact posterior are left"
-    return sentence + "."

@@ -1,33 +1,23 @@
-r"""The fits of a run judged on its test rows and, where the task knows it, against the exact posterior.
-
-.. math:: \frac1N \sum_n \log p(\theta_n \mid y_n) - \log q(\theta_n \mid y_n) \to \mathrm{KL}(p \,\|\, q)
-"""
+"""The fits of a run judged on its test rows and, where the task knows it, against the exact posterior."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import drystone as ds
+from drystone.report.verdict import Distance, distance_to_exact, verdict
 from drystone.runs import stages
 from drystone.runs.config import Config
 from drystone.runs.run import Run
-from drystone.weighted import standard_error
 
 if TYPE_CHECKING:
     from drystone import Comparison, Table
 
-__all__ = ["Judged", "Nats", "judge"]
-
-
-class Nats(NamedTuple):
-    """A mean over test rows, in nats."""
-
-    mean: float
-    standard_error: float
+__all__ = ["Judged", "judge"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +36,19 @@ class Judged:
     test: Table
     comparison: Comparison
     exact: np.ndarray | None = None
-    gaps: Mapping[str, Nats] = field(default_factory=dict)
+    gaps: Mapping[str, Distance] = field(default_factory=dict)
 
     @property
     def exact_mean(self) -> float | None:
         """Mean log density of the exact posterior: no method can beat it."""
         return None if self.exact is None else float(self.test.row_weights @ self.exact)
+
+    @property
+    def verdict(self) -> str:
+        """What the first fit comes to, in a sentence."""
+        name, fit = next(iter(self.comparison.fits.items()))
+        headline = verdict(self.comparison, name, fit, self.test, self.exact).headline
+        return headline.replace("\u00a0", " ")
 
 
 def judge(run: Run, config: Config, *, exact: bool = False) -> Judged:
@@ -64,7 +61,7 @@ def judge(run: Run, config: Config, *, exact: bool = False) -> Judged:
     return Judged(validation, test, comparison, truth, _gaps(truth, comparison, test))
 
 
-def _gaps(truth: np.ndarray, comparison: Comparison, test: Table) -> dict[str, Nats]:
+def _gaps(truth: np.ndarray, comparison: Comparison, test: Table) -> dict[str, Distance]:
     """The distance of each method that has a density."""
     frame = comparison.frame
     of_density = frame[frame["metric"] == "log density"].set_index("method")
@@ -73,5 +70,4 @@ def _gaps(truth: np.ndarray, comparison: Comparison, test: Table) -> dict[str, N
     best = test.names.index(of_density["member"]["best"])
     log_q = {"best": test.log_q[best], "uniform": np.logaddexp.reduce(test.log_q, 0) - np.log(test.K)}
     log_q |= {name: fit.apply(test).log_q for name, fit in comparison.fits.items() if name in of_density.index}
-    a = test.row_weights
-    return {name: Nats(float(a @ (truth - rows)), standard_error(truth - rows, a)) for name, rows in log_q.items()}
+    return {name: distance_to_exact(rows, truth, test) for name, rows in log_q.items()}
