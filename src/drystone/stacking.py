@@ -77,6 +77,11 @@ class Stacking:
             )
         return self.params["weights"]
 
+    @property
+    def member_weights(self) -> dict[str, float]:
+        """The members that carry weight, by name: what BayesFlow's ensembles take as ``member_weights``."""
+        return {name: float(w) for name, w in zip(self.names, self.weights, strict=True) if w > 0}
+
     def evaluate(self, table: Table, score: Score | None = None) -> dict[str, float]:
         """A score on the rows of another table: ``loss``, and each term before its coefficient.
 
@@ -212,6 +217,15 @@ class Applied:
     def draws(self, n: int | None = None, seed: int = 0) -> np.ndarray:
         """Draws of the stacked posterior out of the table's draws, (N, n, d)."""
         return self._array("draws", lambda: self._view.draws(n, seed))
+
+    def to_arviz(self) -> Any:
+        """The ranks as simulation-based calibration for ArviZ: group ``prior_sbc``, for ``plot_ecdf_pit``.
+
+        A ``DataTree``, or ``InferenceData`` if ArviZ is older than 1.0. Row weights have no place in it.
+        """
+        from drystone.adapters.to_arviz import ranks_group
+
+        return ranks_group(self._view.table.parameters, self.rank)
 
     def _array(self, statistic: str, make: Any) -> np.ndarray:
         if statistic not in self._form.gives:
