@@ -49,6 +49,7 @@ def test_missing_files(fails, tmp_path):
     assert "there is no run at" in fails("sample", tmp_path / "nowhere", "--row", 0, "--out", tmp_path / "x.npz")
     assert "no table at" in fails("stack", tmp_path / "nowhere.zarr")
     assert "no table at" in fails("compare", tmp_path / "nowhere.nc")
+    assert "*.npz" in fails("stack", tmp_path / "*.npz")
     assert "there is no file" in fails(
         "simulate", tmp_path / "run", "--theta", tmp_path / "theta.npy", "--y", tmp_path / "y.npy"
     )

@@ -24,8 +24,8 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> No
 
     The best member is chosen for each metric on the stacking rows; gains are paired.
     """
-    from drystone.cli.judging import is_table, judge_table
     from drystone.cli.standing import screen
+    from drystone.cli.tables import is_table, judge_table
     from drystone.runs import Run
     from drystone.runs.judge import judge
 

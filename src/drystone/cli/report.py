@@ -13,7 +13,7 @@ from drystone.cli.verb import configuration, say, verb
     ("drystone report moons", "moons/report.html: verdict, scores, weights, calibration, posteriors, advice"),
     ("drystone report moons --exact", "and how far from the exact posterior, if the task knows it"),
     (
-        'drystone report table.zarr --score energy --out report.html',
+        "drystone report table.zarr --score energy --out report.html",
         "half the rows to fit, half to judge",
     ),
 )
@@ -21,13 +21,11 @@ from drystone.cli.verb import configuration, say, verb
 @click.option("--score", "scores", multiple=True, help="What to stack a table for; may be given again.  [log]")
 @click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Where to write that of a table.  [report.html]"
-)
+@click.option("--out", type=click.Path(path_type=Path), help="Where to write that of a table.  [report.html]")
 def report(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: Path | None) -> None:
     """Write all there is to know about the fits as one HTML file that needs nothing else."""
-    from drystone.cli.judging import is_table, judge_table
     from drystone.cli.reporting import report_of_run, report_of_table
+    from drystone.cli.tables import is_table, judge_table
     from drystone.runs import Run
     from drystone.runs.judge import judge
 

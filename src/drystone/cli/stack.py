@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     ("drystone stack moons", "all fits of config.toml: by the log score unless it says otherwise"),
     ('drystone stack moons --score "log + 0.1*rank"', "one more, called log-0.1-rank, with an eye on calibration"),
     ("drystone stack table.zarr --form local --out fit.json", "weights that depend on the data, of any table"),
+    ('drystone stack "jobs/*.npz"', "K files of log densities and no networks: see ds.adapters.to_file"),
     ('drystone stack moons --form "interval(alpha=0.2)" --score "interval(alpha=0.2)"', "80 % intervals"),
 )
 @click.argument("source", metavar="RUN|TABLE", type=click.Path(path_type=Path))
 @click.option("--score", help='What to be good at: log, rank, energy, ... or a sum, "log + 0.1*rank".  [log]')
 @click.option("--form", help='How to combine: mixture, local, sample, interval; "mixture(concentration=1.2)".')
 @click.option("--name", help="Name of the fit: fits/NAME.json of a run.  [made of the form and the score]")
-@click.option("--drop", is_flag=True, help="Leave out members whose statistics are not finite, and say which.")
+@click.option(
+    "--drop", is_flag=True, help="Leave out members that are not finite or cannot be read, and say which."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the fit of a table.")
 @force_option
 def stack(
@@ -36,14 +39,14 @@ def stack(
     out: Path | None,
     force: bool,
 ) -> None:
-    """Find the weights: writes fits/ of a run, or prints those of a table (.zarr, .nc).
+    """Find the weights: writes fits/ of a run, or prints those of a table (.zarr, .nc, or a file a member).
 
     Scores: log, rank, rank_moments, js, interval, moment, mean, energy; they add and scale. Forms: mixture, local,
     sample, interval. Both take arguments: interval(alpha=0.2), local(hidden=(32, 32)).
 
     A run's fits see its stacking rows only; those of a table see all rows.
     """
-    from drystone.cli.judging import is_table
+    from drystone.cli.tables import is_table
     from drystone.runs.config import Fit
 
     given = score is not None or form is not None
@@ -61,8 +64,9 @@ def _stack_table(source: Path, asked: Any, out: Path | None) -> None:
 
     form, score = objectives.form(asked.form), objectives.score(asked.score)
     import drystone as ds
+    from drystone.cli.tables import read_table
 
-    fit = ds.stack(ds.Table.load(source), form, score, nonfinite=asked.nonfinite)
+    fit = ds.stack(read_table(source, drop=asked.nonfinite == "drop"), form, score, nonfinite=asked.nonfinite)
     if out is not None:
         fit.save(out)
     say(fit.summary() + (f"\n\nwritten to {out}" if out else ""), path=out, **_facts(fit))

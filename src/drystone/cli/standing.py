@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["screen"]
 
-# Heading and format of each metric of `ds.compare`; how much better a lower or a higher value is says the frame.
+# Heading and format of each metric of `ds.compare`.
 COLUMNS = {
     "log density": ("log density", "{:.3f}"),
     "rank distance D": ("rank D", "{:.5f}"),
@@ -25,8 +25,12 @@ LABEL, GAP, WIDTH = 22, 17, 12
 def screen(judged: Judged) -> str:
     """The table; the best of each column in bold."""
     comparison, gaps, exact = judged.comparison, judged.gaps, judged.exact_mean
-    frame = comparison.frame
-    shown = [metric for metric in COLUMNS if metric in set(frame["metric"])]
+    values: dict[str, dict[str, float]] = {}
+    better = {}
+    for row in comparison.frame.to_dict("records"):
+        values.setdefault(row["metric"], {})[row["method"]] = row["value"]
+        better[row["metric"]] = min if row["better"] == "lower" else max
+    shown = [metric for metric in COLUMNS if metric in values]
     K = len(next(iter(comparison.fits.values())).names)
     labels = {"best": f"best of {K} members", "uniform": "uniform weights"}
     labels |= {name: f"stacked: {name}" for name in comparison.fits}
@@ -36,14 +40,11 @@ def screen(judged: Judged) -> str:
         density = COLUMNS["log density"][1].format(exact)
         lines.append(f"{'exact posterior':<{LABEL}}{'0':>{GAP}}{density:>{WIDTH}}")
     for method, label in labels.items():
-        of_method = frame[frame["method"] == method].set_index("metric")
         gap = f"{gaps[method].value:.3f} ± {gaps[method].se:.3f}" if method in gaps else ""
         line = f"{label:<{LABEL}}" + (f"{gap:>{GAP}}" if gaps else "")
         for metric in shown:
-            column = frame[frame["metric"] == metric]
-            winner = column["value"].min() if column["better"].iloc[0] == "lower" else column["value"].max()
-            value = of_method["value"].get(metric)
+            value = values[metric].get(method)
             text = "–" if value is None else COLUMNS[metric][1].format(value)
-            line += click.style(f"{text:>{WIDTH}}", bold=value == winner)
+            line += click.style(f"{text:>{WIDTH}}", bold=value == better[metric](values[metric].values()))
         lines.append(line)
     return "\n".join(lines)
