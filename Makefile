@@ -6,8 +6,7 @@ READY := .venv/.ready
 .PHONY: demo test lint types unit slow clean
 
 demo: $(READY)
-	$(BIN)/python examples/toy.py
-	$(BIN)/python examples/train_and_stack.py
+	$(BIN)/drystone demo runs/demo
 
 test: lint types unit
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, say, verb
+from drystone.cli.verb import configuration, say, verb, waiting
 
 
 @verb(
@@ -20,8 +20,9 @@ from drystone.cli.verb import configuration, say, verb
 @click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior, in nats.")
 def compare(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> None:
-    """Judge fits on rows that nothing was fitted to, with standard errors.
+    """Judge fits on untouched rows.
 
+    Against the best member and uniform weights, with standard errors, on rows that nothing was fitted to.
     The best member is chosen for each metric on the stacking rows; gains are paired.
     """
     from drystone.cli.standing import screen
@@ -30,13 +31,16 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> No
     from drystone.runs.judge import judge
 
     if is_table(source):
-        judged = judge_table(source, scores, seed, exact)
+        with waiting("stacking and comparing"):
+            judged = judge_table(source, scores, seed, exact)
     else:
         if scores:
             raise click.UsageError("--score is for tables; a run's fits are made by `drystone stack`.")
         home = Run(source)
         with home.opened():
-            judged = judge(home, configuration(home), exact=exact)
+            config = configuration(home)
+            with waiting("comparing"):
+                judged = judge(home, config, exact=exact)
     words = str(judged.comparison)
     if judged.gaps:
         words += f"\n\n{screen(judged)}"

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 @click.option("--quick", is_flag=True, help="Fewer simulations, members and epochs.")
 @workers_option
 def demo(directory: Path, quick: bool, workers: int | None) -> None:
-    """Simulate, train, tabulate, stack, compare and report, in front of your eyes.
+    """Go the whole way on a small problem.
+
+    Simulate, train, tabulate, stack, compare and report, in front of your eyes.
 
     Two Moons has an exact posterior, so the last lines say in nats what stacking has gained and what is left to
     gain. Kill it whenever you like: the same command continues, and ends with the same numbers.
     """
-    from drystone.cli import objectives
     from drystone.cli.reporting import report_of_run
+    from drystone.cli.stack import fit_all
     from drystone.cli.standing import screen
     from drystone.runs import Run, stages
     from drystone.runs.judge import judge
@@ -48,9 +50,7 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
         with _stage(3, "tabulate", f"what each says of the {asked.stack + asked.test:,} that none has seen"):
             stages.tabulate(home, config)
         with _stage(4, "stack", f"weights from {asked.stack:,} of these, for: {', '.join(config.fits)}"):
-            for name, fit in config.fits.items():
-                form, score = objectives.form(fit.form), objectives.score(fit.score)
-                stages.stack(home, config, name, form, score)
+            fit_all(home, config, list(config.fits))
         with _stage(5, "compare", f"on the other {asked.test:,}, which nothing was fitted to"):
             judged = judge(home, config, exact=True)
         with _stage(6, "report", "all of it, with pictures"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, say, verb
+from drystone.cli.verb import configuration, say, verb, waiting
 
 
 @verb(
@@ -23,7 +23,11 @@ from drystone.cli.verb import configuration, say, verb
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write that of a table.  [report.html]")
 def report(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: Path | None) -> None:
-    """Write all there is to know about the fits as one HTML file that needs nothing else."""
+    """Write report.html.
+
+    All there is to know about the fits in one HTML file that needs nothing else: the verdict, scores with standard
+    errors, weights and their certificates, calibration, posteriors of two observations, and what to do next.
+    """
     from drystone.cli.reporting import report_of_run, report_of_table
     from drystone.cli.tables import is_table, judge_table
     from drystone.runs import Run
@@ -31,14 +35,16 @@ def report(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: P
 
     command = " ".join(["drystone report", str(source), *(["--exact"] if exact else [])])
     if is_table(source):
-        judged = judge_table(source, scores, seed, exact)
-        path = report_of_table(out or Path("report.html"), judged, command)
+        with waiting("stacking, comparing and drawing"):
+            judged = judge_table(source, scores, seed, exact)
+            path = report_of_table(out or Path("report.html"), judged, command)
     else:
         if scores or out is not None:
             raise click.UsageError("--score and --out are for tables; a run has fits and a report of its own.")
         home = Run(source)
         with home.opened(), home.timed("report"):
             config = configuration(home)
-            judged = judge(home, config, exact=exact)
-            path = report_of_run(home, config, judged, command)
+            with waiting("comparing and drawing"):
+                judged = judge(home, config, exact=exact)
+                path = report_of_run(home, config, judged, command)
     say(f"{judged.verdict}\nReport: {path.resolve()}", report=path, verdict=judged.verdict)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, run_argument, say, verb
+from drystone.cli.verb import configuration, run_argument, say, verb, waiting
 
 
 @verb(
@@ -21,9 +21,10 @@ from drystone.cli.verb import configuration, run_argument, say, verb
 @click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
 def sample(run: Path, x: Path | None, row: int | None, name: str | None, draws: int, seed: int, out: Path) -> None:
-    """Draw from the stacked posterior of one observation: writes an .npz file.
+    """Draw from the stacked posterior.
 
-    It holds `draws` (S, d), `x`, the names of the `parameters` and, with --row, the true `theta`.
+    Given one observation, writes an .npz file that holds `draws` (S, d), `x`, the names of the `parameters` and,
+    with --row, the true `theta`.
     """
     import numpy as np
 
@@ -51,7 +52,8 @@ def sample(run: Path, x: Path | None, row: int | None, name: str | None, draws: 
         observed, arrays["theta"] = np.asarray(test.y)[row], test.theta[row]
     ensemble = stages.members(home, config)
     posterior = fits[name].posterior(dict(zip(ensemble.names, ensemble, strict=True)))
-    drawn = posterior.sample((draws,), x=observed, seed=seed)
+    with waiting("drawing"):
+        drawn = posterior.sample((draws,), x=observed, seed=seed)
     arrays |= {"draws": drawn, "x": observed, "parameters": np.array(fits[name].parameters)}
     with replacing(out) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays)

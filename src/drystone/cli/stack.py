@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drystone.cli.verb import configuration, force_option, say, verb
+from drystone.cli.verb import configuration, force_option, say, verb, waiting
 
 if TYPE_CHECKING:
     from drystone import Stacking
+    from drystone.runs import Config, Run
+    from drystone.runs.config import Fit
 
 
 @verb(
@@ -39,7 +41,9 @@ def stack(
     out: Path | None,
     force: bool,
 ) -> None:
-    """Find the weights: writes fits/ of a run, or prints those of a table (.zarr, .nc, or a file a member).
+    """Find the weights: writes fits/.
+
+    Of a run, that is; those of a table (.zarr, .nc, or a file a member) are printed, and written with --out.
 
     Scores: log, rank, rank_moments, js, interval, moment, mean, energy; they add and scale. Forms: mixture, local,
     sample, interval. Both take arguments: interval(alpha=0.2), local(hidden=(32, 32)).
@@ -59,38 +63,48 @@ def stack(
     _stack_run(source, asked if given or drop else None, name, force)
 
 
-def _stack_table(source: Path, asked: Any, out: Path | None) -> None:
+def _stack_table(source: Path, asked: Fit, out: Path | None) -> None:
     from drystone.cli import objectives
 
     form, score = objectives.form(asked.form), objectives.score(asked.score)
     import drystone as ds
     from drystone.cli.tables import read_table
 
-    fit = ds.stack(read_table(source, drop=asked.nonfinite == "drop"), form, score, nonfinite=asked.nonfinite)
+    with waiting("stacking"):
+        fit = ds.stack(read_table(source, drop=asked.nonfinite == "drop"), form, score, nonfinite=asked.nonfinite)
     if out is not None:
         fit.save(out)
     say(fit.summary() + (f"\n\nwritten to {out}" if out else ""), path=out, **_facts(fit))
 
 
-def _stack_run(source: Path, asked: Any, name: str | None, force: bool) -> None:
-    from drystone.cli import objectives
-    from drystone.runs import Run, stages
+def _stack_run(source: Path, asked: Fit | None, name: str | None, force: bool) -> None:
+    from drystone.runs import Run
 
     home = Run(source)
-    fits = {}
     with home.opened():
         config = configuration(home)
         if asked is not None:
             name = name or slug(asked.form, asked.score)
             config = config.with_fit(name, asked)
-        for each in [name] if name else config.fits:
-            if each not in config.fits:
-                raise ValueError(f"there is no fit {each!r} in {home.config_file}; give its --score and --form.")
-            fit = config.fits[each]
-            form, score = objectives.form(fit.form), objectives.score(fit.score)
-            fits[each] = stages.stack(home, config, each, form, score, force=force)
+        if name and name not in config.fits:
+            raise ValueError(f"there is no fit {name!r} in {home.config_file}; give its --score and --form.")
+        fits = fit_all(home, config, [name] if name else list(config.fits), force)
     words = [f"{home.fit(each)}\n{fit.summary()}" for each, fit in fits.items()]
     say("\n\n".join(words), fits={each: {"path": home.fit(each), **_facts(fit)} for each, fit in fits.items()})
+
+
+def fit_all(run: Run, config: Config, names: list[str], force: bool = False) -> dict[str, Stacking]:
+    """Make the fits of these names, or read those that are there."""
+    from tqdm import tqdm
+
+    from drystone.cli import objectives
+    from drystone.runs import stages
+
+    fits = {}
+    for name in tqdm(names, unit=" fits", disable=None, leave=False):
+        form, score = objectives.form(config.fits[name].form), objectives.score(config.fits[name].score)
+        fits[name] = stages.stack(run, config, name, form, score, force=force)
+    return fits
 
 
 def slug(form: str, score: str) -> str:

@@ -45,6 +45,7 @@ def screen(judged: Judged) -> str:
         for metric in shown:
             value = values[metric].get(method)
             text = "–" if value is None else COLUMNS[metric][1].format(value)
-            line += click.style(f"{text:>{WIDTH}}", bold=value == better[metric](values[metric].values()))
+            leads = value == better[metric](values[metric].values())
+            line += click.style(f"{text:>{WIDTH}}", bold=leads or None)
         lines.append(line)
     return "\n".join(lines)

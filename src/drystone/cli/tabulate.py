@@ -22,8 +22,9 @@ from drystone.cli.verb import configuration, force_option, run_argument, say, ve
 def tabulate(
     run: Path, draws: int | None, keep_draws: bool | None, seed: int | None, workers: int | None, force: bool
 ) -> None:
-    """Ask the members about the stacking and test rows: writes table.zarr.
+    """Ask members about unseen rows: writes table.zarr.
 
+    They are asked about the stacking and the test rows, which none was trained on.
     All members in members/ take part: remove a member's files to leave it out.
     """
     from drystone.runs import Run, stages

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,17 @@ import click
 if TYPE_CHECKING:
     from drystone.runs import Config, Run
 
-__all__ = ["DEBUG", "JSON", "configuration", "force_option", "run_argument", "say", "verb", "workers_option"]
+__all__ = [
+    "DEBUG",
+    "JSON",
+    "configuration",
+    "force_option",
+    "run_argument",
+    "say",
+    "verb",
+    "waiting",
+    "workers_option",
+]
 
 
 JSON, DEBUG = "--json", "--debug"
@@ -55,6 +67,19 @@ def say(words: str, **facts: Any) -> None:
     """Print what a verb has to say: words for a person or, with `--json`, the facts."""
     for_machine = click.get_current_context().meta.get(JSON, False)
     click.echo(json.dumps(_plain(facts), indent=1) if for_machine else words)
+
+
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """Say on a terminal what is being done that has no progress bar of its own, until it is done."""
+    shown = sys.stderr.isatty()
+    if shown:
+        click.echo(f"{words} …", nl=False, err=True)
+    try:
+        yield
+    finally:
+        if shown:
+            click.echo("\r\033[K", nl=False, err=True)
 
 
 def configuration(run: Run) -> Config:
