@@ -54,7 +54,7 @@ def simulate(run: Run, config: Config, *, workers: int = 1, force: bool = False)
     now, simulator = inputs.of_simulate(config), task(config)
     if force:
         _discard(run, "simulate", run.simulations, run.path / "simulations.blocks")
-    _refuse_stale(run, "simulate", now, "the simulations", "simulate")
+    _refuse_stale(run, "simulate", now, "the simulations")
     config.write(run.config_file)
     if not _done(run, "simulate", now):
         with run.timed("simulate"):
@@ -71,7 +71,7 @@ def train(run: Run, config: Config, *, workers: int | None = None, force: bool =
     if force:
         _discard(run, "train", run.members)
     now, asked = inputs.of_train(run, config), config.train
-    _refuse_stale(run, "train", now, "the members", "train")
+    _refuse_stale(run, "train", now, "the members")
     config.write(run.config_file)
     rows = drawn.row < config.simulate.train
     with run.timed("train"):
@@ -247,21 +247,21 @@ def _check(run: Run, stage: str, now: Record, what: str, verb: str) -> Record | 
     record = manifest.read(run.path).get(stage)
     if record is None:
         return None
-    _refuse_stale(run, stage, now, what, verb)
+    forced = " --force" if verb in ("simulate", "train") else ""
+    _refuse_stale(run, stage, now, what, f"call `drystone {verb} {run.path}{forced}`")
     if record.outputs is None:
         raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {verb} {run.path}`.")
     manifest.check_outputs(run.path, record, f"Remove it and run `drystone {verb} {run.path}`.")
     return record
 
 
-def _refuse_stale(run: Run, stage: str, now: Record, what: str, verb: str) -> None:
+def _refuse_stale(run: Run, stage: str, now: Record, what: str, remedy: str = "repeat it with --force") -> None:
     record = manifest.read(run.path).get(stage)
     changes = manifest.differences(record, now) if record else []
     if changes:
-        forced = " --force" if verb in ("simulate", "train") else ""
         raise StaleError(
-            f"out of date: {what} in {run.path} ({'; '.join(changes)}). Make it again with "
-            f"`drystone {verb} {run.path}{forced}`, or put back what was, or use another directory."
+            f"out of date: {what} in {run.path} ({'; '.join(changes)}). To make it again {remedy}; or put back what "
+            "was, or use another directory."
         )
 
 
