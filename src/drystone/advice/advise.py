@@ -48,8 +48,11 @@ def advise(
         >>> table = ds.toy.table(400, seed=1)
         >>> advice = advise(ds.stack(table), table, times=20, subsets=4)
         >>> round(advice.effective_members, 1), advice.more_rows, list(advice.frame.index)[:2]
-        (3.0, False, ['narrow', 'left'])
+        (3.0, 'no', ['narrow', 'left'])
     """
+    for name, value in (("times", times), ("subsets", subsets), ("folds", folds)):
+        if value < 2:
+            raise ValueError(f"`{name}` must be at least 2, for a standard error; got {value}.")
     asked = problem(fit, table, seed)
     K = asked.table.K
     begun = time.perf_counter()

@@ -69,8 +69,8 @@ def ecdf_band(N: int, level: float = 0.95, grid: Sequence[float] | np.ndarray | 
 
     Example:
         >>> band = ecdf_band(1000)
-        >>> print(f"{band.upper[49] - 0.5:.3f}, {band.probability:.4f}")
-        0.047, 0.9500
+        >>> print(f"{band.grid[49]:.1f} ± {band.upper[49] - 0.5:.3f}, probability {band.probability:.3f}")
+        0.5 ± 0.047, probability 0.950
     """
     if not 0 < level < 1:
         raise ValueError(f"`level` must be in (0, 1); got {level}. Did you mean 0.95 for a 95% band?")
