@@ -114,7 +114,7 @@ class Advice:
         if self.bootstrap is not None:
             se, k = self.bootstrap.se, int(self.bootstrap.se.argmax())
             said.append(
-                f"The weights are known to ± {se[k]:.2f} or better (bootstrap); the least certain is "
+                f"The weights are known to ± {se[k]:.2g} or better (bootstrap); the least certain is "
                 f"{self.names[k]}: {plus_minus(self.weights[k], se[k])}."
             )
         return said
