@@ -13,8 +13,8 @@ from drystone.advice.refit import Problem, problem
 from drystone.folds import split_folds
 
 
-def ask(table, form=ds.Mixture(), score=ds.LogScore()):
-    return Problem(table, form, score)
+def ask(table, score: ds.Score = ds.LogScore()):
+    return Problem(table, ds.Mixture(), score)
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def test_a_member_without_whom_a_row_is_impossible_cannot_be_dropped():
     impossible = ds.Table(table.theta, log_q=log_q)
     advice = ds.advise(ds.stack(impossible), impossible, times=2, subsets=2)
     assert advice.drop_one.loss[2] == np.inf
-    assert "without it the others lose infinitely much (a row of density 0)" in str(advice)
+    assert "without it the others lose an unbounded amount (a row of density 0)" in str(advice)
 
 
 def test_what_the_fit_dropped_is_dropped_here():
@@ -258,14 +258,14 @@ def test_what_the_fit_dropped_is_dropped_here():
     advice = ds.advise(fit, broken, times=2, subsets=2)
     assert advice.names == ("member_0", "member_2", "member_3")
     assert advice.rows == 79
-    np.testing.assert_allclose(advice.weights, fit.weights[[0, 2, 3]], atol=1e-6)
+    np.testing.assert_allclose(np.asarray(advice.weights), fit.weights[[0, 2, 3]], atol=1e-6)
 
 
 def test_one_member_is_no_trouble():
     table = make_table(K=1, N=50)
     advice = ds.advise(ds.stack(table), table, times=2, subsets=2)
     assert advice.left_out == {"what members add": "there is only one"}
-    assert advice.more_members == "no"
+    assert advice.more_members == "perhaps"
     assert "1 of 1 members carry weight" in str(advice)
 
 

@@ -83,6 +83,7 @@ def advise(
         resampled = bootstrap(asked, weights, times=times, seed=seed)
     if affordable("the learning curve", folds * (1 + REPEATS * (len(FRACTIONS) - 1))):
         learning = learning_curve(asked, repeats=REPEATS, folds=folds, seed=seed)
+    # Subsets of m members count as m / K of a refit.
     if affordable("the gain curve", folds * (1 + subsets * sizes(K)[:-1].sum() / K + GREEDY**2 / 2 / K)):
         curve = gain_curve(asked, subsets=subsets, folds=folds, seed=seed)
     names, rows = asked.table.names, asked.table.N

@@ -158,8 +158,8 @@ def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
     if Gradient().refuses(form, score) or not score.smooth:
         return
     loss, members = Differentiated(train.table, form, score), [first]
-    while train.part(members=members).possible:
-        fit = train.part(members=members).solve()
+    while (part := train.part(members=members)).possible:
+        fit = part.solve()
         yield fit
         w = form.embed(dict(fit.params), np.array(members), K)["weights"]
         slope = np.nan_to_num(loss.gradient(w), nan=np.inf)

@@ -165,7 +165,7 @@ class Advice:
 
 def _worth(gain: float, se: float, curve: GainCurve | None) -> Verdict:
     """No if negligible against what stacking gained; yes if surely there; perhaps if its error is too large."""
-    if not gain > (0 if curve is None else WORTH * max(curve.gain[0], 0)):
+    if gain <= (0 if curve is None else WORTH * max(curve.gain[0], 0)):
         return "no"
     return "yes" if gain > 2 * se else "perhaps"
 
@@ -177,5 +177,5 @@ def _listed(names: list[str] | tuple[str, ...]) -> str:
 def _amount(value: float, se: float) -> str:
     """A gain or a loss in words; without its standard error if the score has none."""
     if not np.isfinite(value):
-        return "infinitely much (a row of density 0)"
+        return "an unbounded amount (a row of density 0)"
     return f"{value:.3g}" if np.isnan(se) else plus_minus(value, se)

@@ -22,6 +22,8 @@ import numpy as np
 from scipy.signal import convolve
 from scipy.stats import binom, poisson
 
+from drystone.stacking import frozen
+
 __all__ = ["Band", "ecdf_band"]
 
 # Points of a default grid: a finer one changes the band by less than the width of a line.
@@ -95,7 +97,8 @@ def _band(N: int, level: float, grid: tuple[float, ...]) -> Band:
         middle = (low + high) / 2
         low, high = (middle, high) if _inside(N, z, *counts(middle)) >= level else (low, middle)
     lower, upper = counts(low)
-    return Band(z, lower / N, upper / N, level, _inside(N, z, lower, upper), N)
+    # Frozen, because the next who asks gets the same arrays.
+    return Band(frozen(z), frozen(lower / N), frozen(upper / N), level, _inside(N, z, lower, upper), N)
 
 
 def _inside(N: int, z: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
