@@ -66,7 +66,7 @@ def local_test(shift, at, seed=0, N=1500, trials=40):
 
 def logistic():
     """Logistic regression on terms of degree 4, of which the log ratio for a shift by y² consists."""
-    return make_pipeline(PolynomialFeatures(4), StandardScaler(), LogisticRegression(C=100))
+    return make_pipeline(PolynomialFeatures(4), StandardScaler(), LogisticRegression(C=100, max_iter=2000))
 
 
 def test_an_exact_posterior_passes_the_local_test_at_the_nominal_rate():
