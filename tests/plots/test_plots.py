@@ -1,15 +1,18 @@
 """Tests for drystone.plots: what is drawn, not how it looks."""
 
+import itertools
 import sys
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 import drystone as ds
 from conftest import make_table
 from drystone.advice import GainCurve, WeightBootstrap
+from drystone.plots.palette import MORE_STACKS
 
 plt.switch_backend("agg")
 
@@ -261,6 +264,32 @@ def test_colours_mean_the_same_everywhere(tables, fits):
     assert line(ax, "stacked").get_color() == plots.COLOURS["stacked"]
     assert line(ax, "uniform").get_color() == plots.COLOURS["uniform"]
     assert line(ax, "other").get_color() not in plots.COLOURS.values()
+
+
+# What the three kinds of colour-blind readers see of linear RGB (Machado, Oliveira & Fernandes 2009).
+VISIONS = {
+    "all colours": np.eye(3),
+    "no red": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "no green": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "no blue": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+def lab(linear):
+    """CIELAB of linear RGB, in which a distance of 2 can just be seen."""
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    x = to_xyz @ np.clip(linear, 0, 1) / [0.9505, 1, 1.089]
+    f = np.where(x > 0.008856, np.cbrt(x), 7.787 * x + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_colours_can_be_told_apart_by_all_readers(vision):
+    lines = [colour for name, colour in plots.COLOURS.items() if name != "band"]
+    rgb = np.array([to_rgb(colour) for colour in (*lines, *MORE_STACKS)])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = [lab(np.array(VISIONS[vision]) @ colour) for colour in linear]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 20
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):
