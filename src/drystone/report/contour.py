@@ -31,11 +31,11 @@ def level_lines(z: np.ndarray, level: float) -> list[np.ndarray]:
     for i, j in np.argwhere((corners > 0) & (corners < 4)).tolist():
         ring = [(i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1)]
         crossed = [(p, q) for p, q in zip(ring, ring[1:] + ring[:1], strict=True) if inside[p] != inside[q]]
-        # Around a cell, edges that leave the region and edges that enter it alternate. The line goes from each that
-        # leaves to the next one, which the neighbouring cell, walking the other way, finds to be leaving.
+        # Around a cell, edges that leave the region and edges that enter it alternate. The line goes from each
+        # that leaves to the next one, which the neighbouring cell, walking the other way, finds to be leaving.
         for edge, following in zip(crossed, crossed[1:] + crossed[:1], strict=True):
             if inside[edge[0]]:
-                after[edge] = following[::-1]
+                after[edge] = (following[1], following[0])
     lines = []
     while after:
         edge, following = after.popitem()
