@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -318,3 +319,11 @@ def test_plain_values_become_cells(value, text, key):
 
 def test_infinite_keys_are_numbers_to_a_script():
     assert [Cell("", key).sort_key for key in (float("-inf"), 2.5, None, "x")] == ["-Infinity", "2.5", "", "x"]
+
+
+def test_the_code_of_the_documentation_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile("\n".join(blocks), "docs/report.md", "exec"), {})
+    assert "y = 1.5" in Outline((tmp_path / "report.html").read_text(encoding="utf-8")).said()
