@@ -61,7 +61,8 @@ def picture(report: Path, path: Path) -> None:
             half = Image.open(f"{folder}/{scheme}.png").resize((WIDTH // 2, HEIGHT // 2), Image.Resampling.LANCZOS)
             whole.paste(half, (i * WIDTH // 2, 0))
         browser.close()
-    whole.save(path, optimize=True)
+    # Few colours make a small file; by coverage, so that the rare green and red marks keep theirs.
+    whole.quantize(128, Image.Quantize.MAXCOVERAGE).save(path, optimize=True)
 
 
 if __name__ == "__main__":
