@@ -21,7 +21,7 @@ def level_lines(z: np.ndarray, level: float) -> list[np.ndarray]:
 
     Example:
         >>> level_lines(np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), 0.5)[0].tolist()
-        [[0.5, 1.0], [1.0, 0.5], [1.5, 1.0], [1.0, 1.5]]
+        [[1.5, 1.0], [1.0, 1.5], [0.5, 1.0], [1.0, 0.5]]
     """
     # Far below the level outside, so that lines close at the border itself.
     z = np.pad(z, 1, constant_values=-1e9 * max(1.0, abs(level)))
