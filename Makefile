@@ -7,8 +7,7 @@ INTEGRATIONS := .venv-integrations
 .PHONY: demo test lint types unit slow test-integrations clean
 
 demo: $(READY)
-	$(BIN)/python examples/toy.py
-	$(BIN)/python examples/train_and_stack.py
+	$(BIN)/drystone demo runs/demo
 
 test: lint types unit
 

@@ -1,6 +1,6 @@
 """Posteriors that sbi trained, stacked, and back into sbi's and ArviZ's tools.
 
-Run it with ``python examples/from_sbi.py`` (``--quick`` for a smaller one). Needs sbi: ``pip install drystone[sbi]``.
+Run it with ``python examples/from_sbi.py`` (``--quick`` for a smaller one). It needs the extra ``sbi``.
 """
 
 import sys
@@ -63,9 +63,7 @@ def main():
 
     # A real NeuralPosterior of sbi, where one is asked for; and ArviZ.
     mode = stacked.to_sbi(prior).set_default_x(y[0]).map(num_iter=50, num_to_optimize=10, num_init_samples=100)
-    print(
-        f"\nThe mode at the first observation: {mode.numpy().round(3)}; true parameters {theta[0].numpy().round(3)}"
-    )
+    print(f"\nAt the first observation the mode is {mode[0].numpy().round(3)}; θ was {theta[0].numpy().round(3)}.")
     print(stacked.to_arviz(y[0], draws=500, seed=0)["posterior"].to_dataset())
 
 

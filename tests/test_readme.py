@@ -50,6 +50,7 @@ def test_links_lead_somewhere(link):
         "examples/own_task.py",
         "examples/train_and_stack.py --quick",
         "examples/from_sbi.py --quick",
+        "examples/gallery.py --quick",
         "experiments/toy.py --quick",
     ],
 )

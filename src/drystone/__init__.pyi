@@ -1,4 +1,5 @@
-from . import adapters, flows, forms, scores, solvers, tasks, toy
+from . import adapters, diagnostics, flows, forms, plots, report, scores, solvers, tasks, toy
+from .advice import Advice, advise
 from .compare import Comparison, compare
 from .ensemble import Ensemble
 from .errors import ConvergenceWarning, IntractableError, SamplingError, StackingError
@@ -29,6 +30,7 @@ from .tune import Tuned, tune
 
 __version__: str
 __all__ = [
+    "Advice",
     "Comparison",
     "Configuration",
     "ConvergenceWarning",
@@ -59,9 +61,13 @@ __all__ = [
     "Task",
     "Tuned",
     "adapters",
+    "advise",
     "compare",
+    "diagnostics",
     "flows",
     "forms",
+    "plots",
+    "report",
     "scores",
     "simulate",
     "solvers",

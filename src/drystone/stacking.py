@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -43,7 +44,7 @@ class Stacking:
         stationarity: first-order measure that is 0 at a stationary point, or None.
         converged: whether the tolerance was met.
         iterations: steps of the solver.
-        seconds: wall time.
+        seconds: wall time; NaN for a fit that was read from a file.
         solver: which one.
         names: the members' names, in the order of the parameters.
         parameters: the names of θ.
@@ -116,8 +117,8 @@ class Stacking:
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fit as one JSON file, whole or not at all."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        """Write the fit as one JSON file, whole or not at all; without ``seconds``, so that reruns are equal."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
         plain |= {"form": self.form.describe(), "score": self.score.describe()}
         plain["params"] = {
             name: {"shape": array.shape, "dtype": str(array.dtype), "values": array.ravel().tolist()}
@@ -157,7 +158,7 @@ class Stacking:
         }
         for name in ("names", "parameters", "notes"):
             plain[name] = tuple(plain[name])
-        return cls(**plain)
+        return cls(**{"seconds": math.nan, **plain})
 
     # ── words ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,9 +177,10 @@ class Stacking:
         carry = ""
         if "weights" in self.params:
             carry = f"{np.count_nonzero(self.weights)} of {len(self.names)} members carry weight, "
+        duration = "" if math.isnan(self.seconds) else f", {self.seconds:.2g} s"
         return (
             f"Stacking({self.form!r} × {self.score!r}: loss {self.loss:.6g}, {proof}{state}, "
-            f"{carry}{self.solver} in {self.iterations} steps, {self.seconds:.2g} s)"
+            f"{carry}{self.solver} in {self.iterations} steps{duration})"
         )
 
 
