@@ -260,8 +260,8 @@ def _refuse_stale(run: Run, stage: str, now: Record, what: str, remedy: str = "r
     changes = manifest.differences(record, now) if record else []
     if changes:
         raise StaleError(
-            f"out of date: {what} in {run.path} ({'; '.join(changes)}). To make it again {remedy}; or put back what "
-            "was, or use another directory."
+            f"out of date: {what} in {run.path} ({'; '.join(changes)}). To make it again {remedy}; or put back "
+            "what was, or use another directory."
         )
 
 
