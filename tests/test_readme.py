@@ -49,6 +49,7 @@ def test_links_lead_somewhere(link):
         "examples/own_score.py",
         "examples/own_task.py",
         "examples/train_and_stack.py --quick",
+        "examples/gallery.py --quick",
         "experiments/toy.py --quick",
     ],
 )

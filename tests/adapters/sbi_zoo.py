@@ -6,6 +6,7 @@
 import tempfile
 import warnings
 from functools import cache
+from typing import Any
 
 import torch
 from sbi.inference import FMPE, NPE
@@ -48,12 +49,12 @@ def fit(trainer, n=400, epochs=12, **training):
 
 
 @cache
-def npe(kind):
+def npe(kind) -> Any:
     return fit(lambda **options: NPE(density_estimator=kind, **options)).build_posterior()
 
 
 @cache
-def fmpe():
+def fmpe() -> Any:
     return fit(FMPE, epochs=30).build_posterior()
 
 

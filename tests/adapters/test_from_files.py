@@ -153,6 +153,6 @@ def test_wrong_arguments_say_what_to_do(tmp_path):
     with pytest.raises(ValueError, match="no file has `theta`"):
         from_files(str(tmp_path / "m.npz"))
     with pytest.raises(ValueError, match='`missing` must be "raise" or "drop"'):
-        from_files(str(tmp_path / "m.npz"), missing="ignore")
+        from_files(str(tmp_path / "m.npz"), missing="ignore")  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="`expected` must be names or a number"):
         from_files(str(tmp_path / "m.npz"), expected="m")

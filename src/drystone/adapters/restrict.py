@@ -37,7 +37,7 @@ AT_ONCE = 2**20
 REMEMBERED = 100_000
 
 
-def restrict(member: Any, prior: Any, *, error: float = 0.05) -> RestrictedDraws:
+def restrict(member: Any, prior: Any, *, error: float = 0.05) -> Any:
     r"""Hold a member to the support of a prior: draws rejected, density renormalised.
 
     Args:

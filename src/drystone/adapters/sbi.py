@@ -20,7 +20,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,7 +31,6 @@ from drystone.errors import SamplingError
 from drystone.seeding import seeded
 
 if TYPE_CHECKING:
-    from sbi.inference import EnsemblePosterior
     from sbi.inference.posteriors.base_posterior import NeuralPosterior
 
 __all__ = ["SbiDensity", "SbiDraws", "from_sbi", "sbi_posterior_of"]
@@ -40,14 +39,6 @@ __all__ = ["SbiDensity", "SbiDraws", "from_sbi", "sbi_posterior_of"]
 ROWS = 10_000
 
 
-@overload
-def from_sbi(  # pyright: ignore[reportOverlappingOverload]: an ensemble is a posterior, but not one member
-    posterior: EnsemblePosterior, *, prior: Any = ..., error: float = ..., seconds: float | None = ...
-) -> dict[str, Any]: ...
-@overload
-def from_sbi(
-    posterior: NeuralPosterior, *, prior: Any = ..., error: float = ..., seconds: float | None = ...
-) -> Any: ...
 def from_sbi(
     posterior: NeuralPosterior, *, prior: Any = None, error: float = 0.05, seconds: float | None = 60.0
 ) -> Any:

@@ -48,23 +48,26 @@ def advise(
         >>> table = ds.toy.table(400, seed=1)
         >>> advice = advise(ds.stack(table), table, times=20, subsets=4)
         >>> round(advice.effective_members, 1), advice.more_rows, list(advice.frame.index)[:2]
-        (3.0, False, ['narrow', 'left'])
+        (3.0, 'no', ['narrow', 'left'])
     """
+    for name, value in (("times", times), ("subsets", subsets), ("folds", folds)):
+        if value < 2:
+            raise ValueError(f"`{name}` must be at least 2, for a standard error; got {value}.")
     asked = problem(fit, table, seed)
     K = asked.table.K
-    begun = time.perf_counter()
+    begun = time.thread_time()  # not the clock: a busy machine should not change what is looked at
     whole = asked.solve()
-    each = time.perf_counter() - begun
+    each = time.thread_time() - begun
     weights = whole.params.get("weights")
 
     left_out: dict[str, str] = {}
     spent = 0.0
 
-    def affordable(piece: str, refits: int) -> bool:
-        """Whether there is time for so many refits; if so it is spent."""
+    def affordable(piece: str, refits: float) -> bool:
+        """Whether there is time for so many refits of all members; if so it is spent."""
         nonlocal spent
         if spent + refits * each > seconds:
-            left_out[piece] = f"its {refits} refits would take about {refits * each:.0f} s; allow more `seconds`"
+            left_out[piece] = f"it would take about {max(1, refits * each):.0f} s; allow more `seconds`"
             return False
         spent += refits * each
         return True
@@ -80,7 +83,8 @@ def advise(
         resampled = bootstrap(asked, weights, times=times, seed=seed)
     if affordable("the learning curve", folds * (1 + REPEATS * (len(FRACTIONS) - 1))):
         learning = learning_curve(asked, repeats=REPEATS, folds=folds, seed=seed)
-    if affordable("the gain curve", folds * (1 + subsets * (len(sizes(K)) - 1) + min(K, GREEDY))):
+    # Subsets of m members count as m / K of a refit.
+    if affordable("the gain curve", folds * (1 + subsets * sizes(K)[:-1].sum() / K + GREEDY**2 / 2 / K)):
         curve = gain_curve(asked, subsets=subsets, folds=folds, seed=seed)
     names, rows = asked.table.names, asked.table.N
     same = duplicates(asked.table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ __all__ = ["Advice"]
 
 # What is left to gain is worth having if it is more than this share of what stacking gained.
 WORTH = 0.1
+Verdict = Literal["yes", "no", "perhaps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +62,15 @@ class Advice:
         return float(np.exp(-(w * np.log(w)).sum()))
 
     @property
-    def more_members(self) -> bool | None:
-        """Whether more members like these would help: the last doubling of random ones still paid."""
+    def more_members(self) -> Verdict | None:
+        """Whether more members like these would help: whether the last doubling of random ones still paid."""
         if self.curve is None:
             return None
         return _worth(*self.curve.random_doubling, self.curve)
 
     @property
-    def more_rows(self) -> bool | None:
-        """Whether more stacking simulations would help: what these leave to gain is worth having."""
+    def more_rows(self) -> Verdict | None:
+        """Whether more stacking simulations would help: whether what these leave to gain is worth having."""
         if self.learning is None:
             return None
         return _worth(self.learning.left, self.learning.left_se, self.curve)
@@ -112,7 +114,7 @@ class Advice:
         if self.bootstrap is not None:
             se, k = self.bootstrap.se, int(self.bootstrap.se.argmax())
             said.append(
-                f"The weights are known to ± {se[k]:.2f} or better (bootstrap); the least certain is "
+                f"The weights are known to ± {se[k]:.2g} or better (bootstrap); the least certain is "
                 f"{self.names[k]}: {plus_minus(self.weights[k], se[k])}."
             )
         return said
@@ -146,7 +148,7 @@ class Advice:
         if len(self.names) > 1:
             half, all_ = curve.random_sizes[-2:]
             said.append(
-                f"More members like these: {_yes(self.more_members)}. From {half} to {all_} random ones the gain "
+                f"More members like these: {self.more_members}. From {half} to {all_} random ones the gain "
                 f"was {_amount(*curve.random_doubling)}; expect less of the next doubling."
             )
         return said
@@ -156,18 +158,16 @@ class Advice:
             return []
         left, se = self.learning.left, self.learning.left_se
         return [
-            f"More stacking simulations: {_yes(self.more_rows)}. Expected further gain over these {self.rows}: "
+            f"More stacking simulations: {self.more_rows}. Expected further gain over these {self.rows}: "
             f"{_amount(left / 2, se / 2)} from as many again, {_amount(left, se)} from infinitely many."
         ]
 
 
-def _worth(gain: float, se: float, curve: GainCurve | None) -> bool:
-    """Whether a gain is surely there, and not negligible against what stacking gained."""
-    return bool(gain > 2 * se and (curve is None or gain > WORTH * curve.gain[0]))
-
-
-def _yes(answer: bool | None) -> str:
-    return "yes" if answer else "no"
+def _worth(gain: float, se: float, curve: GainCurve | None) -> Verdict:
+    """No if negligible against what stacking gained; yes if surely there; perhaps if its error is too large."""
+    if gain <= (0 if curve is None else WORTH * max(curve.gain[0], 0)):
+        return "no"
+    return "yes" if gain > 2 * se else "perhaps"
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:
@@ -177,5 +177,5 @@ def _listed(names: list[str] | tuple[str, ...]) -> str:
 def _amount(value: float, se: float) -> str:
     """A gain or a loss in words; without its standard error if the score has none."""
     if not np.isfinite(value):
-        return "infinitely much (a row of density 0)"
+        return "an unbounded amount (a row of density 0)"
     return f"{value:.3g}" if np.isnan(se) else plus_minus(value, se)

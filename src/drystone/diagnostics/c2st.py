@@ -9,7 +9,7 @@ import numpy as np
 
 from drystone.arrays import as_numpy
 from drystone.data import spread_or_one
-from drystone.diagnostics.classifiers import cloned, network, quiet, require
+from drystone.diagnostics.classifiers import cloned, network, require
 from drystone.folds import split_folds
 
 __all__ = ["C2ST", "c2st"]
@@ -51,15 +51,13 @@ def c2st(draws: Any, reference: Any, *, classifier: Any = None, folds: int = 5, 
         raise ValueError(f"`draws` and `reference` must have shapes (S, d), (S', d); got {a.shape}, {b.shape}.")
     rng, n = np.random.default_rng(seed), min(len(a), len(b))
     a, b = (sample[rng.permutation(len(sample))[:n]] for sample in (a, b))
-    # Standardised by the draws, as sbibm does.
-    x = (np.concatenate([a, b]) - a.mean(0)) / spread_or_one(a)
+    x = (np.concatenate([a, b]) - b.mean(0)) / spread_or_one(b)
     label = np.repeat([0, 1], n)
     classifier = network(a.shape[1]) if classifier is None else classifier
     right, accuracies = np.empty(2 * n, bool), []
     for train, test in split_folds(n, folds, seed):
         train, test = (np.concatenate([rows, n + rows]) for rows in (train, test))  # as many of each sample
-        with quiet():
-            fitted = cloned(classifier, seed).fit(x[train], label[train])
+        fitted = cloned(classifier, seed).fit(x[train], label[train])
         right[test] = fitted.predict(x[test]) == label[test]
         accuracies.append(right[test].mean())
     accuracy = float(right.mean())

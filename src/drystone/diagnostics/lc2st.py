@@ -9,7 +9,7 @@ import numpy as np
 
 from drystone.arrays import as_numpy
 from drystone.data import spread_or_one
-from drystone.diagnostics.classifiers import cloned, network, quiet, require
+from drystone.diagnostics.classifiers import cloned, network, require
 
 __all__ = ["LC2ST", "lc2st"]
 
@@ -87,8 +87,7 @@ def lc2st(
     def probability(swap: np.ndarray, seed: int) -> np.ndarray:
         """c at the draws asked about, trained with some pairs swapped."""
         first, second = np.where(swap[:, None], drawn, true), np.where(swap[:, None], true, drawn)
-        with quiet():
-            fitted = cloned(classifier, seed).fit(np.concatenate([first, second]), np.repeat([0, 1], N))
+        fitted = cloned(classifier, seed).fit(np.concatenate([first, second]), np.repeat([0, 1], N))
         return fitted.predict_proba(asked)[:, 1]
 
     rng = np.random.default_rng(seed)

@@ -55,7 +55,8 @@ def rank_histogram(
     ax, i = axes_or_new(ax), _parameter(parameter, table)
     r = diagnostics.ranks(table, fits)
     known = {**dict(zip(r.names, r.members, strict=True)), **r.methods}
-    method = [*r.methods][:2][-1] if method is None else method
+    if method is None:
+        method = next((name for name in r.methods if name != "uniform"), "uniform")
     if method not in known:
         raise ValueError(f"unknown `method` {method!r}; known: {', '.join(known)}.")
     N = r.effective_rows

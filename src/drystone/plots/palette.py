@@ -18,8 +18,8 @@ COLOURS = {
     "reference": "#222222",
     "band": "#ebebeb",
 }
-# Second and further stacks in one picture; told apart from the first and from blue by readers of all kinds.
-MORE_STACKS = ("#7b4fa3", "#1b8a7a", "#8c5a2b", "#d17ab0")
+# Second and further stacks in one picture: as far from the colours above as can be for colour-blind readers too.
+MORE_STACKS = ("#8723eb", "#81b6eb", "#804663", "#2d2d80")
 SMALL = 9  # points, of labels inside a picture
 
 

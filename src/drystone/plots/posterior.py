@@ -39,9 +39,11 @@ def pairs(
     Returns:
         the axes, (d, d); those above the diagonal are switched off.
     """
-    samples = {name: np.asarray(as_numpy(value), float) for name, value in draws.items()}
+    samples = _checked(draws)
     d = next(iter(samples.values())).shape[-1]
     names = [f"theta_{i}" for i in range(d)] if parameters is None else list(parameters)
+    if len(names) != d:
+        raise ValueError(f"`parameters` must name all d = {d}; got {len(names)}.")
     if axes is None:
         side = max(4.5, 2.2 * d)
         axes = np.asarray(plt.subplots(d, d, figsize=(side, side), squeeze=False, layout="constrained")[1])
@@ -55,7 +57,7 @@ def pairs(
             ax.set_axis_off()
             continue
         for name, sample in samples.items():
-            for one in sample.reshape(-1, *sample.shape[-2:]):
+            for one in sample:
                 width = 0.8 if name == "members" else 1.6
                 if i == j:
                     _marginal(ax, one[:, i], (low[i], high[i]), colours[name], width)
@@ -81,15 +83,29 @@ def pairs(
     return axes
 
 
+def _checked(draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Draws by name, (M, S, d) each: of one posterior, M = 1."""
+    if not isinstance(draws, Mapping) or not draws:
+        raise TypeError('`draws` must be a mapping of names to draws (S, d), such as {"stacked": draws}.')
+    samples = {name: np.asarray(as_numpy(value), float) for name, value in draws.items()}
+    shapes = {name: sample.shape for name, sample in samples.items()}
+    if not all(len(shape) in (2, 3) for shape in shapes.values()) or len({s[-1] for s in shapes.values()}) > 1:
+        raise ValueError(f"`draws` must have shapes (S, d) or (M, S, d) with the same d; got {shapes}.")
+    return {name: sample.reshape(-1, *sample.shape[-2:]) for name, sample in samples.items()}
+
+
 def _marginal(ax: Axes, x: np.ndarray, ends: tuple[float, float], colour: str, width: float) -> None:
     """A smoothed histogram."""
-    density, edges = np.histogram(x, BINS, ends, density=True)
+    counts, edges = np.histogram(x, BINS, ends)
+    density = counts / (len(x) * (edges[1] - edges[0]))
     ax.plot((edges[1:] + edges[:-1]) / 2, gaussian_filter(density, 1.0), color=colour, linewidth=width)
 
 
 def _regions(ax: Axes, points: np.ndarray, ends: tuple[np.ndarray, np.ndarray], colour: str, width: float) -> None:
     """Contours of the smallest regions that hold 50% and 90% of the points."""
     counts, x, y = np.histogram2d(points[:, 0], points[:, 1], BINS, np.transpose(ends).tolist())
+    if not counts.any():  # a member far outside the picture
+        return
     density = gaussian_filter(counts, 1.0)
     falling = np.sort(density.ravel())[::-1]
     held = np.cumsum(falling) / falling.sum()

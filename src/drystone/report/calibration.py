@@ -115,7 +115,10 @@ def _numbers(c: Calibration, methods: Mapping[str, np.ndarray], caption: str, le
     columns = {name: at_levels(curve) for name, curve in methods.items()}
     columns |= {"band from": at_levels(c.band.lower), "to": at_levels(c.band.upper)}
     rows = [
-        [Cell(f"{level:.1f}"), *(Cell(f"{values[i]:.3f}".replace("-", "−"), values[i]) for values in columns.values())]
+        [
+            Cell(f"{level:.1f}"),
+            *(Cell(f"{values[i]:.3f}".replace("-", "−"), values[i]) for values in columns.values()),
+        ]
         for i, level in enumerate(LEVELS)
     ]
     return grid(caption, ["rank z" if less_diagonal else "nominal", *columns], rows)

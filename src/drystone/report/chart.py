@@ -98,7 +98,9 @@ def axis(low: float, high: float, start: float, end: float, *, ticks: int = 5, l
         low, high = low - max(abs(low), 1) / 2, high + max(abs(high), 1) / 2
     scale = Axis(low, high, start, end)
     values = _round_numbers(low, high, ticks)
-    return Axis(low, high, start, end, tuple((float(scale(v)), number(v)) for v in values), fitted(label, abs(end - start)))
+    return Axis(
+        low, high, start, end, tuple((float(scale(v)), number(v)) for v in values), fitted(label, abs(end - start))
+    )
 
 
 def fitted(text: str, length: float) -> str:

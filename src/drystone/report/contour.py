@@ -21,7 +21,7 @@ def level_lines(z: np.ndarray, level: float) -> list[np.ndarray]:
 
     Example:
         >>> level_lines(np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), 0.5)[0].tolist()
-        [[0.5, 1.0], [1.0, 0.5], [1.5, 1.0], [1.0, 1.5]]
+        [[1.5, 1.0], [1.0, 1.5], [0.5, 1.0], [1.0, 0.5]]
     """
     # Far below the level outside, so that lines close at the border itself.
     z = np.pad(z, 1, constant_values=-1e9 * max(1.0, abs(level)))
@@ -31,11 +31,11 @@ def level_lines(z: np.ndarray, level: float) -> list[np.ndarray]:
     for i, j in np.argwhere((corners > 0) & (corners < 4)).tolist():
         ring = [(i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1)]
         crossed = [(p, q) for p, q in zip(ring, ring[1:] + ring[:1], strict=True) if inside[p] != inside[q]]
-        # Around a cell, edges that leave the region and edges that enter it alternate. The line goes from each that
-        # leaves to the next one, which the neighbouring cell, walking the other way, finds to be leaving.
+        # Around a cell, edges that leave the region and edges that enter it alternate. The line goes from each
+        # that leaves to the next one, which the neighbouring cell, walking the other way, finds to be leaving.
         for edge, following in zip(crossed, crossed[1:] + crossed[:1], strict=True):
             if inside[edge[0]]:
-                after[edge] = following[::-1]
+                after[edge] = (following[1], following[0])
     lines = []
     while after:
         edge, following = after.popitem()

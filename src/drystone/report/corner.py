@@ -1,4 +1,4 @@
-"""Pair plots of posterior draws at one observation, as contours: several posteriors stay legible on top of each other."""
+"""Pair plots of draws at one observation, as contours: several posteriors stay legible on top of each other."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["MOST", "corner"]
 
 # So many parameters fit on a page; a pair plot of more is not read.
 MOST = 6
-# Cells of a panel a side, and the width of the smoothing in cells for a thousand draws: fine enough to keep two moons
-# apart. Fewer draws are smoothed more widely, so that as many of them lie within the kernel's reach.
+# Cells of a panel a side, and the width of the smoothing in cells for a thousand draws: fine enough to keep two
+# moons apart. Fewer draws are smoothed more widely, so that as many of them lie within the kernel's reach.
 CELLS, SMOOTHING, DRAWS = 72, 1.6, 1000
 # Shares of the draws inside the contours.
 INSIDE = (0.5, 0.9)
@@ -102,11 +102,9 @@ def _contour(a: np.ndarray, b: np.ndarray, share: float, x: Axis, y: Axis) -> st
     ordered = np.sort(density.ravel())[::-1]
     level = ordered[min(np.searchsorted(np.cumsum(ordered), share * ordered.sum()), ordered.size - 1)]
     # Values belong to the middles of the cells.
-    lines = [(line + 0.5) / CELLS for line in level_lines(density, level)]
-    return path(
-        ((x.start + u * (x.end - x.start), y.start + v * (y.end - y.start)) for u, v in (line.T for line in lines)),
-        closed=True,
-    )
+    shares = [(line + 0.5).T / CELLS for line in level_lines(density, level)]
+    positions = [(x.start + u * (x.end - x.start), y.start + v * (y.end - y.start)) for u, v in shares]
+    return path(positions, closed=True)
 
 
 def _numbers(observation: Observation, parameters: Sequence[str]) -> Grid:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from drystone.errors import IntractableError
 from drystone.forms import Mixture
+from drystone.methods import named
 from drystone.stacking import Stacking, frozen
 from drystone.table import Table
 from drystone.tasks import Task
@@ -71,17 +73,17 @@ def observe(
         draws: how many of each.
         seed: same seed, same draws.
     """
-    fits = {"stacked": fits} if isinstance(fits, Stacking) else fits
-    methods = {**references(next(iter(fits.values())), best), **fits}
+    fits = named(fits)
+    if task is not None and "exact" in fits:
+        raise ValueError("`fits` may not be called 'exact' where a `task` gives exact draws; rename it.")
+    methods = {**_references(fits, best), **fits}
     found = {}
     for method, fit in methods.items():
         if "draws" in fit.form.gives:
             found[method] = np.asarray(fit.posterior(members).sample((draws,), np.asarray(y), seed=seed))
     if task is not None:
-        try:
+        with suppress(IntractableError):  # of some tasks only the simulator is known
             found["exact"] = task.sample_posterior(np.asarray(y), draws, np.random.default_rng(seed))
-        except IntractableError:
-            pass  # only its simulator is known
     return Observation(label, found, truth)
 
 
@@ -95,9 +97,9 @@ def observe_row(
     seed: int = 0,
 ) -> Observation:
     """The same from the draws a table holds for one of its rows, without the members themselves."""
-    fits = {"stacked": fits} if isinstance(fits, Stacking) else fits
+    fits = named(fits)
     at_row = table.select(rows=[row])
-    methods = {**references(next(iter(fits.values())), best), **fits}
+    methods = {**_references(fits, best), **fits}
     found = {
         method: fit.apply(at_row).draws(seed=seed)[0]
         for method, fit in methods.items()
@@ -106,10 +108,14 @@ def observe_row(
     return Observation(label, found, table.theta[row])
 
 
-def references(fit: Stacking, best: str | None) -> dict[str, Stacking]:
-    """What every stacking is held against, over the same members: the best one alone, and equal weights."""
-    K = len(fit.names)
-    weights = {"uniform": np.full(K, 1 / K)}
+def _references(fits: Mapping[str, Stacking], best: str | None) -> dict[str, Stacking]:
+    """What stackings are held against, over the same members: the best one alone, and equal weights."""
+    if not fits:
+        raise ValueError("`fits` must hold at least one stacking; got none.")
+    fit = next(iter(fits.values()))
+    weights = {"uniform": np.full(len(fit.names), 1 / len(fit.names))}
     if best is not None:
+        if best not in fit.names:
+            raise ValueError(f"`best` must be the name of a member; got {best!r}, not one of {fit.names[:5]}….")
         weights = {"best": (np.array(fit.names) == best).astype(float), **weights}
     return {name: replace(fit, form=Mixture(), params={"weights": frozen(w)}) for name, w in weights.items()}

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-import torch
 
 from drystone.compare import METRICS
-from drystone.forms import Mixture
+from drystone.methods import single
 from drystone.report.grid import Cell, Grid, cell, grid, number
 from drystone.report.shares import Shares
 from drystone.stacking import Stacking
@@ -64,9 +63,8 @@ def _rank_distances(test: Table) -> list[float]:
     """D of each member alone, from the ranks only: selecting a member must not copy its draws."""
     metric = next(metric for metric in METRICS if metric.name == "rank distance D")
     ranks = Table(test.theta, rank=test.rank, row_weights=test.row_weights)
-    alone = {"weights": torch.ones(1, dtype=torch.float64)}
-    views = (Mixture().combine(alone, ranks.select(members=[k])) for k in range(test.K))
-    return [float(metric.value(view, test.row_weights[None])[0]) for view in views]
+    a = test.row_weights[None]
+    return [float(metric.value(single(ranks, k), a)[0]) for k in range(test.K)]
 
 
 def _facts(members: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Cell]]:
@@ -77,6 +75,5 @@ def _facts(members: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Cell
             f"`members` must be indexed by the members' names, such as {names[0]!r}; its index begins with "
             f"{list(members.index[:3])}."
         )
-    aligned = members[~members.index.duplicated()].reindex(list(names))
-    shown = [column for column in aligned.columns if aligned[column].notna().any()]
-    return {str(column).replace("_", " "): [cell(value) for value in aligned[column]] for column in shown}
+    aligned = members[~members.index.duplicated()].reindex(list(names)).dropna(axis="columns", how="all")
+    return {str(name).replace("_", " "): [cell(value) for value in column] for name, column in aligned.items()}

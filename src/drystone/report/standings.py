@@ -19,7 +19,7 @@ WORDS = {"better": "better", "worse": "worse", "same": "no clear difference", "u
 
 @dataclass(frozen=True)
 class Whisker:
-    """A gain over the best member and two of its standard errors either way, and 0, as shares of a line's length."""
+    """A gain over the best member, two of its standard errors either way, and 0, as shares of a line's length."""
 
     low: float
     middle: float
@@ -53,7 +53,8 @@ def standings(comparison: Comparison) -> list[Standing]:
 
 def _standing(metric: str, block: pd.DataFrame) -> Standing:
     first = block.iloc[0]
-    floor = "" if np.isnan(first["floor"]) else f"an exactly calibrated posterior has about {number(first['floor'], 2)}"
+    about = number(first["floor"], 2)
+    floor = "" if np.isnan(first["floor"]) else f"an exactly calibrated posterior has about {about}"
     rows = [
         [
             Cell(f"best ({line['member']})" if line["member"] else str(line["method"])),

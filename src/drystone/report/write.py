@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone import diagnostics
-from drystone.arrays import as_numpy
 from drystone.compare import Comparison, compare
 from drystone.files import replacing
 from drystone.methods import named
@@ -19,6 +18,7 @@ from drystone.report.calibration import coverage_figures, rank_figures
 from drystone.report.certificate import certificate
 from drystone.report.chart import Figure
 from drystone.report.corner import corner
+from drystone.report.exact import distances
 from drystone.report.observation import Observation, observe_row
 from drystone.report.page import Page, render
 from drystone.report.palette import SERIES
@@ -89,11 +89,11 @@ def write(
     fits = named(fits)
     if not fits:
         raise ValueError("`fits` must hold at least one stacking; got none.")
-    log_p = _exact(exact, test)
     comparison = compare(validation, test, fits) if comparison is None else comparison
     contributions = {name: shares(fit, test) for name, fit in fits.items()}
     name, fit = next(iter(fits.items()))
     best = str(comparison.frame["member"].iloc[0])
+    from_exact = distances(exact, fit, best, test)
     if observations is None:
         observations = _some_rows(test, fits, best)
     colours = _colours(fits, observations)
@@ -102,8 +102,8 @@ def write(
         title=title,
         validation=validation,
         test=test,
-        verdict=verdict(comparison, name, fit, test, log_p),
-        tiles=tiles(comparison, name, fit, contributions[name], test, log_p),
+        verdict=verdict(comparison, name, test, from_exact),
+        tiles=tiles(comparison, name, fit, contributions[name], from_exact),
         alarms=_alarms(fits, validation.left_out | test.left_out),
         advice=_sentences(advice),
         standings=standings(comparison),
@@ -115,22 +115,13 @@ def write(
         background=background,
         pairs=[corner(observation, test.parameters, colours) for observation in observations],
         colours=colours,
-        exact=log_p is not None,
+        exact=from_exact is not None,
         provenance=provenance(command),
         notes=tuple(notes),
     )
     with replacing(path) as temporary:
         temporary.write_text(render(page), encoding="utf-8")
     return Path(path)
-
-
-def _exact(exact: ArrayLike | None, test: Table) -> np.ndarray | None:
-    if exact is None:
-        return None
-    log_p = np.asarray(as_numpy(exact), float)
-    if log_p.shape != (test.N,):
-        raise ValueError(f"`exact` must hold a log density a test row, (N,) = ({test.N},); got {log_p.shape}.")
-    return log_p
 
 
 def _some_rows(test: Table, fits: Mapping[str, Stacking], best: str) -> list[Observation]:

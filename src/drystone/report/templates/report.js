@@ -51,20 +51,21 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// Search: every word must stand somewhere in the row.
+// Search: every word must stand somewhere in the row, numbers aside: who types "maf 1" means a name.
 for (const input of document.querySelectorAll("input[type=search]")) {
   const rows = [...document.getElementById(input.getAttribute("aria-controls")).tBodies[0].rows];
-  const texts = rows.map((row) => row.textContent.toLowerCase());
+  const words = (row) => [...row.cells].filter((cell) => !cell.classList.contains("number"));
+  const texts = rows.map((row) => words(row).map((cell) => cell.textContent.toLowerCase()).join(" "));
   const count = input.closest(".search").querySelector("output");
   input.closest(".search").hidden = false;
   input.addEventListener("input", () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const asked = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     rows.forEach((row, i) => {
-      row.hidden = !words.every((word) => texts[i].includes(word));
+      row.hidden = !asked.every((word) => texts[i].includes(word));
       shown += !row.hidden;
     });
-    count.textContent = words.length ? `${shown} of ${rows.length}` : "";
+    count.textContent = asked.length ? `${shown} of ${rows.length}` : "";
   });
 }
 
