@@ -51,7 +51,7 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
         with _stage(3, "tabulate", f"what each says of the {asked.stack + asked.test:,} that none has seen"):
             stages.tabulate(home, config)
         with _stage(4, "stack", f"weights from {asked.stack:,} of these, for: {', '.join(config.fits)}"):
-            fit_all(home, config, list(config.fits))
+            fit_all(home, config, config.fits)
         with _stage(5, "compare", f"on the other {asked.test:,}, which nothing was fitted to"):
             judged = judge(home, config, exact=True)
         with _stage(6, "report", "all of it, with pictures"):
