@@ -2,7 +2,7 @@
 
 import shutil
 
-from drystone.cli import objectives
+from drystone.cli.stack import fit_all
 from drystone.runs import Run, stages
 from drystone.runs.config import Config, Fit, Simulate, Tabulate, Train
 
@@ -26,8 +26,8 @@ def make(directory, config=CONFIG):
 
 
 def stack(run, config):
-    for name, fit in config.fits.items():
-        stages.stack(run, config, name, objectives.form(fit.form), objectives.score(fit.score))
+    """Make the fits of a run."""
+    fit_all(run, config, config.fits)
 
 
 def copy(run, directory):

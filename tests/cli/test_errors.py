@@ -6,20 +6,9 @@ import os
 import numpy as np
 import pytest
 
-import tiny_run as tiny
 from conftest import make_table
 from drystone.cli.main import main
 from drystone.runs.lock import locked
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    return tiny.make(tmp_path_factory.mktemp("runs") / "original")
-
-
-@pytest.fixture
-def run(original, tmp_path):
-    return tiny.copy(original, tmp_path / "run")
 
 
 @pytest.fixture

@@ -15,16 +15,6 @@ from drystone.cli.main import VERBS, main
 from drystone.runs import Run, stages
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    return tiny.make(tmp_path_factory.mktemp("runs") / "original")
-
-
-@pytest.fixture
-def run(original, tmp_path):
-    return tiny.copy(original, tmp_path / "run")
-
-
 @pytest.fixture
 def told(capsys):
     """Runs a command with --json and returns what it tells."""

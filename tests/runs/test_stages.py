@@ -2,8 +2,9 @@
 
 import errno
 import json
-import multiprocessing
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -17,16 +18,6 @@ from drystone.runs.config import Fit
 from drystone.runs.judge import judge
 from drystone.runs.lock import LockedError, locked
 from drystone.runs.stages import StaleError
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    return tiny.make(tmp_path_factory.mktemp("runs") / "original")
-
-
-@pytest.fixture
-def run(original, tmp_path):
-    return tiny.copy(original, tmp_path / "run")
 
 
 def log_lines(run):
@@ -221,7 +212,7 @@ def test_a_full_disk_loses_nothing(run, monkeypatch):
 
     monkeypatch.setattr("drystone.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"), run.opened():
-        stages.stack(run, tiny.CONFIG, "log", ds.Mixture(), ds.LogScore(), force=True)
+        stages.stack(run, tiny.CONFIG, {"log": (ds.Mixture(), ds.LogScore())}, force=True)
     monkeypatch.undo()
     after = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
     assert {p: c for p, c in after.items() if p.name != ".lock"} == {
@@ -233,22 +224,22 @@ def test_a_full_disk_loses_nothing(run, monkeypatch):
 # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def hold(directory, ready, done):
-    with locked(directory):
-        ready.set()
-        done.wait(60)
+HOLD = """
+import pathlib, sys, time
+from drystone.runs.lock import locked
+with locked(pathlib.Path(sys.argv[1])):
+    print("locked", flush=True)
+    time.sleep(600)
+"""
 
 
 def test_a_run_is_used_by_one_process_at_a_time(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    ready, done = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(tmp_path, ready, done))
-    other.start()
-    assert ready.wait(60)
-    with pytest.raises(LockedError, match=rf"in use by process {other.pid} on .* since"), locked(tmp_path):
-        pass
-    other.kill()  # a killed process leaves no lock behind
-    other.join()
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(LockedError, match=rf"in use by process {other.pid} on .* since"), locked(tmp_path):
+            pass
+        other.kill()  # a killed process leaves no lock behind
     with locked(tmp_path):
         assert json.loads((tmp_path / ".lock").read_text())["pid"] == os.getpid()
     assert (tmp_path / ".lock").read_text() == ""

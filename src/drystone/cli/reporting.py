@@ -11,6 +11,7 @@ from drystone.errors import StackingError
 from drystone.report import Observation, observe, write
 
 if TYPE_CHECKING:
+    from drystone.advice import Advice
     from drystone.runs import Config, Run
     from drystone.runs.judge import Judged
 
@@ -53,14 +54,13 @@ def report_of_table(path: Path, judged: Judged, command: str) -> Path:
     )
 
 
-def _advice(judged: Judged) -> list[str]:
+def _advice(judged: Judged) -> Advice | Sequence[str]:
     """What to do next, by the first fit."""
     first = next(iter(judged.comparison.fits.values()))
     try:
-        advice = ds.advise(first, judged.validation, seconds=ADVICE_SECONDS)
+        return ds.advise(first, judged.validation, seconds=ADVICE_SECONDS)
     except (StackingError, ValueError):  # a form or a score whose refits say nothing
-        return []
-    return [line.removeprefix("- ") for line in str(advice).splitlines()]
+        return ()
 
 
 def _observations(judged: Judged, ensemble: ds.Ensemble, config: Config) -> Sequence[Observation] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,23 +89,19 @@ def _stack_run(source: Path, asked: Fit | None, name: str | None, force: bool) -
             config = config.with_fit(name, asked)
         if name and name not in config.fits:
             raise ValueError(f"there is no fit {name!r} in {home.config_file}; give its --score and --form.")
-        fits = fit_all(home, config, [name] if name else list(config.fits), force)
+        fits = fit_all(home, config, [name] if name else config.fits, force)
     words = [f"{home.fit(each)}\n{fit.summary()}" for each, fit in fits.items()]
     say("\n\n".join(words), fits={each: {"path": home.fit(each), **_facts(fit)} for each, fit in fits.items()})
 
 
-def fit_all(run: Run, config: Config, names: list[str], force: bool = False) -> dict[str, Stacking]:
+def fit_all(run: Run, config: Config, names: Iterable[str], force: bool = False) -> dict[str, Stacking]:
     """Make the fits of these names, or read those that are there."""
-    from tqdm import tqdm
-
     from drystone.cli import objectives
     from drystone.runs import stages
 
-    fits = {}
-    for name in tqdm(names, unit=" fits", disable=None, leave=False):
-        form, score = objectives.form(config.fits[name].form), objectives.score(config.fits[name].score)
-        fits[name] = stages.stack(run, config, name, form, score, force=force)
-    return fits
+    asked = {name: config.fits[name] for name in names}
+    made = {name: (objectives.form(fit.form), objectives.score(fit.score)) for name, fit in asked.items()}
+    return stages.stack(run, config, made, force=force)
 
 
 def slug(form: str, score: str) -> str:

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 import drystone as ds
-from drystone.report.verdict import Distance, distance_to_exact, verdict
+from drystone.methods import methods
+from drystone.report.exact import Distance, distances
+from drystone.report.verdict import verdict
 from drystone.runs import stages
 from drystone.runs.config import Config
 from drystone.runs.run import Run
+from drystone.weighted import standard_error
 
 if TYPE_CHECKING:
     from drystone import Comparison, Table
@@ -47,8 +51,9 @@ class Judged:
     def verdict(self) -> str:
         """What the first fit comes to, in a sentence."""
         name, fit = next(iter(self.comparison.fits.items()))
-        headline = verdict(self.comparison, name, fit, self.test, self.exact).headline
-        return headline.replace("\u00a0", " ")
+        best = str(self.comparison.frame["member"].iloc[0])
+        exact = distances(self.exact, fit, best, self.test)
+        return verdict(self.comparison, name, self.test, exact).headline.replace("\u00a0", " ")
 
 
 def judge(run: Run, config: Config, *, exact: bool = False) -> Judged:
@@ -62,12 +67,13 @@ def judge(run: Run, config: Config, *, exact: bool = False) -> Judged:
 
 
 def _gaps(truth: np.ndarray, comparison: Comparison, test: Table) -> dict[str, Distance]:
-    """The distance of each method that has a density."""
+    """The distance of each method that has a density, the best member first."""
     frame = comparison.frame
-    of_density = frame[frame["metric"] == "log density"].set_index("method")
-    if of_density.empty:
+    chosen = frame.loc[(frame["metric"] == "log density") & (frame["method"] == "best"), "member"]
+    if chosen.empty:
         return {}
-    best = test.names.index(of_density["member"]["best"])
-    log_q = {"best": test.log_q[best], "uniform": np.logaddexp.reduce(test.log_q, 0) - np.log(test.K)}
-    log_q |= {name: fit.apply(test).log_q for name, fit in comparison.fits.items() if name in of_density.index}
-    return {name: distance_to_exact(rows, truth, test) for name, rows in log_q.items()}
+    log_q = {"best": test.log_q[test.names.index(chosen.iloc[0])]}
+    with torch.no_grad():
+        log_q |= {name: q.log_q().numpy() for name, q in methods(test, comparison.fits, {"log_q"}).items()}
+    a = test.row_weights
+    return {name: Distance(float(a @ (truth - q)), standard_error(truth - q, a)) for name, q in log_q.items()}

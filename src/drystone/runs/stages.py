@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import importlib
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tqdm import tqdm
 
 import drystone as ds
 from drystone.checksums import digest
@@ -126,20 +129,25 @@ def tabulate(run: Run, config: Config, *, workers: int = 1, force: bool = False)
     return ds.Table.load(run.table)
 
 
-def stack(run: Run, config: Config, name: str, form: Form, score: Score, *, force: bool = False) -> Stacking:
-    """Fit one of the configuration's fits, whose form and score the caller has made out of its words."""
-    now, path, stage = inputs.of_fit(run, config, name), run.fit(name), f"fits/{name}"
+def stack(
+    run: Run, config: Config, asked: Mapping[str, tuple[Form, Score]], *, force: bool = False
+) -> dict[str, Stacking]:
+    """Fit some of the configuration's fits, whose forms and scores the caller has made out of its words."""
     validation, _ = split(run, config)
-    _refuse_foreign(run, stage, path, force)
+    for name in asked:
+        _refuse_foreign(run, f"fits/{name}", run.fit(name), force)
     config.write(run.config_file)
-    if not force and _done(run, stage, now):
-        return ds.Stacking.load(path)
-    with run.timed(stage):
-        manifest.note(run.path, stage, now)
-        fit = ds.stack(validation, form, score, nonfinite=config.fits[name].nonfinite)
-        fit.save(path)
-        _finish(run, stage, now, path)
-    return fit
+    found = {}
+    for name, (form, score) in tqdm(asked.items(), unit=" fits", disable=None, leave=False):
+        now, path, stage = inputs.of_fit(run, config, name), run.fit(name), f"fits/{name}"
+        if force or not _done(run, stage, now):
+            with run.timed(stage):
+                manifest.note(run.path, stage, now)
+                fit = ds.stack(validation, form, score, nonfinite=config.fits[name].nonfinite)
+                fit.save(path)
+                _finish(run, stage, now, path)
+        found[name] = ds.Stacking.load(path)
+    return found
 
 
 # ── reading what stages wrote ────────────────────────────────────────────────────────────────────────────────
@@ -260,8 +268,8 @@ def _refuse_stale(run: Run, stage: str, now: Record, what: str, remedy: str = "r
     changes = manifest.differences(record, now) if record else []
     if changes:
         raise StaleError(
-            f"out of date: {what} in {run.path} ({'; '.join(changes)}). To make it again {remedy}; or put back what "
-            "was, or use another directory."
+            f"out of date: {what} in {run.path} ({'; '.join(changes)}). To make it again {remedy}; or put back "
+            "what was, or use another directory."
         )
 
 
