@@ -79,3 +79,12 @@ def test_draws_and_truth_must_agree(draws, truth):
         ValueError, match=re.escape("must have shape (S, d) each, and `truth` (d,), with the same d")
     ):
         ds.report.Observation("odd", draws, truth)
+
+
+def test_draws_that_are_not_finite_are_left_out():
+    sample = np.arange(12.0).reshape(6, 2)
+    broken = np.where(np.arange(6)[:, None] == 2, np.nan, sample)
+    seen = ds.report.Observation("half", {"a": broken, "b": sample, "c": np.full((3, 2), np.inf)})
+    assert {method: len(draws) for method, draws in seen.draws.items()} == {"a": 5, "b": 6}
+    with pytest.raises(ValueError, match="'none' has no finite draws"):
+        ds.report.Observation("none", {"a": np.full((3, 2), np.nan)})

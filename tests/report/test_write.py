@@ -264,6 +264,26 @@ def test_densities_of_zero_and_nan_are_counted_by_member(tmp_path):
     assert "Left out as not finite: members 1 (member_2)." in outline.said()
 
 
+def test_a_member_whose_draws_are_broken_does_not_break_the_report(tmp_path):
+    table = make_table(N=200)
+    draws = np.array(table.draws)
+    draws[3, ::2, :5] = np.nan
+    validation, test = halves(ds.Table(table.theta, log_q=table.log_q, draws=draws))
+    fit = ds.stack(validation, score=ds.LogScore() + ds.RankCvM(), nonfinite="drop")
+    said = Outline(written(tmp_path / "r.html", validation, test, fit)).said()
+    assert "Left out as not finite: members 1 (member_3)." in said
+
+
+def test_a_comparison_of_other_fits_is_refused(tmp_path):
+    validation, test, _ = gaussians()
+    fit = ds.stack(validation)
+    other = ds.compare(validation, test, {"other": fit})
+    with pytest.raises(
+        ValueError, match=r"`comparison` does not judge \['stacked'\]; it judges"
+    ):
+        written(tmp_path / "r.html", validation, test, fit, comparison=other)
+
+
 def test_rows_that_no_member_explains_are_reported_without_a_verdict(tmp_path):
     table = make_table(N=200)
     log_q = table.log_q.copy()

@@ -77,7 +77,7 @@ def _panel(observation: Observation, i: int, j: int, x: Axis, y: Axis, colours: 
 
 def _range(samples: Sequence[np.ndarray], j: int, observation: Observation) -> tuple[float, float]:
     """Where nearly all draws of every method lie, and the truth, with a margin."""
-    ends = np.array([np.quantile(sample[np.isfinite(sample)], [0.004, 0.996]) for sample in samples])
+    ends = np.array([np.quantile(sample, [0.004, 0.996]) for sample in samples])
     low, high = ends[:, 0].min(), ends[:, 1].max()
     if observation.truth is not None:
         low, high = min(low, observation.truth[j]), max(high, observation.truth[j])

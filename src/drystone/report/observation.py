@@ -25,7 +25,8 @@ class Observation:
 
     Attributes:
         label: as printed above the picture.
-        draws: (S, d) by method: "best", "uniform", the fits' names, "exact". S may differ between them.
+        draws: (S, d) by method: "best", "uniform", the fits' names, "exact". S may differ between them. Draws that
+            are not finite are left out, and methods of which none are.
         truth: the parameters the observation was simulated with, (d,), or None.
     """
 
@@ -44,7 +45,10 @@ class Observation:
                 f"`draws` of observation {self.label!r} must have shape (S, d) each, and `truth` (d,), with the "
                 f"same d; got {shapes or 'none'}{of_truth}."
             )
-        object.__setattr__(self, "draws", draws)
+        finite = {method: sample[np.isfinite(sample).all(1)] for method, sample in draws.items()}
+        if not any(len(sample) for sample in finite.values()):
+            raise ValueError(f"observation {self.label!r} has no finite draws; give at least one.")
+        object.__setattr__(self, "draws", {method: sample for method, sample in finite.items() if len(sample)})
         object.__setattr__(self, "truth", truth)
 
 

@@ -90,6 +90,9 @@ def write(
     if not fits:
         raise ValueError("`fits` must hold at least one stacking; got none.")
     comparison = compare(validation, test, fits) if comparison is None else comparison
+    if not set(fits) <= set(comparison.fits):
+        unjudged = [name for name in fits if name not in comparison.fits]
+        raise ValueError(f"`comparison` does not judge {unjudged}; it judges {list(comparison.fits)}.")
     contributions = {name: shares(fit, test) for name, fit in fits.items()}
     name, fit = next(iter(fits.items()))
     best = str(comparison.frame["member"].iloc[0])

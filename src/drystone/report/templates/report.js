@@ -40,7 +40,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     head.querySelector("button").addEventListener("click", () => {
       const numeric = head.classList.contains("number");
       const first = numeric ? "descending" : "ascending";
-      const now = head.ariaSort;
+      const now = head.getAttribute("aria-sort");
       const next = now === first ? (numeric ? "ascending" : "descending") : first;
       for (const other of heads) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", next);
