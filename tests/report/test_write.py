@@ -278,9 +278,7 @@ def test_a_comparison_of_other_fits_is_refused(tmp_path):
     validation, test, _ = gaussians()
     fit = ds.stack(validation)
     other = ds.compare(validation, test, {"other": fit})
-    with pytest.raises(
-        ValueError, match=r"`comparison` does not judge \['stacked'\]; it judges"
-    ):
+    with pytest.raises(ValueError, match=r"`comparison` does not judge \['stacked'\]; it judges"):
         written(tmp_path / "r.html", validation, test, fit, comparison=other)
 
 
