@@ -45,16 +45,13 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
         n = asked.train + asked.stack + asked.test
         with _stage(1, "simulate", f"{n:,} draws from the prior of {asked.task}, each with its data"):
             stages.simulate(home, config)
-        with _stage(
-            2,
-            "train",
-            f"{config.train.members} spline flows on {asked.train:,} of them (the first time ever: compiles for 20 s)",
-        ):
+        flows = f"{config.train.members} spline flows on {asked.train:,} of them"
+        with _stage(2, "train", f"{flows} (the first time ever this compiles for 20 s)"):
             stages.train(home, config, workers=workers)
         with _stage(3, "tabulate", f"what each says of the {asked.stack + asked.test:,} that none has seen"):
             stages.tabulate(home, config)
         with _stage(4, "stack", f"weights from {asked.stack:,} of these, for: {', '.join(config.fits)}"):
-            fit_all(home, config, list(config.fits))
+            fit_all(home, config, config.fits)
         with _stage(5, "compare", f"on the other {asked.test:,}, which nothing was fitted to"):
             judged = judge(home, config, exact=True)
         with _stage(6, "report", "all of it, with pictures"):
