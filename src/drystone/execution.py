@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
-__all__ = ["Crew", "Executor", "as_they_end", "connect", "cores", "crew", "in_order"]
+__all__ = ["AHEAD", "Crew", "Executor", "as_they_end", "connect", "cores", "crew", "in_order"]
 
 # Jobs in hand for each worker: one at work and one waiting, so that none is idle and few are held in memory.
 AHEAD = 2
@@ -58,13 +58,8 @@ class Crew:
 
     def share(self, value: Any) -> Any:
         """What to give to every job in the place of ``value``, so that it travels once and not with each."""
-        if self.client is None:
-            return value
-        import dask
-
         # A task and not scattered data: if the last worker that holds it dies, the scheduler makes it again.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            return self.client.submit(_same, value, pure=False)
+        return value if self.client is None else self.client.submit(_same, value, pure=False)
 
 
 @contextmanager
@@ -74,8 +69,13 @@ def crew(
     """Yield those who do the jobs: the ``client`` if there is one, else so many workers on this machine."""
     if isinstance(client, Crew):
         yield client
-    elif hasattr(client, "get_executor"):  # Dask's client; not pure: equal arguments need not give equal results
-        yield Crew(client.get_executor(pure=False), client=client)
+    elif hasattr(client, "get_executor"):
+        from dask import config
+
+        # What is sent is meant to be: data once, members with their rows. Dask would warn of anything large.
+        with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            # Not pure: the same job submitted again is to be done again, not looked up.
+            yield Crew(client.get_executor(pure=False), client=client)
     elif client is not None:
         yield Crew(client, AHEAD * cores())
     elif workers == 1 and kind == "processes":

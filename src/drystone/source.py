@@ -43,7 +43,9 @@ class Source:
     @cached_property
     def levels(self) -> list[float]:
         """Levels of the quantiles it holds."""
-        return [round(level, 12) for level in self.array("level")[:].tolist()] if "level" in self.group else []
+        return (
+            [round(float(level), 12) for level in np.asarray(self.array("level"))] if "level" in self.group else []
+        )
 
     @cached_property
     def keys(self) -> list[Key]:

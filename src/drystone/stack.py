@@ -203,7 +203,7 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
 def _flaws(table: Table, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """At how many rows each member's statistics cannot be used, (names, K), and where every density is 0, (N,)."""
     counts, empty = zip(*table.each(_flaws_of, names), strict=True)
-    return sum(counts), np.concatenate(empty)
+    return np.sum(counts, 0), np.concatenate(empty)
 
 
 def _flaws_of(block: Table, names: list[str]) -> tuple[np.ndarray, np.ndarray]:

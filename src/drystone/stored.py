@@ -6,6 +6,7 @@ here, or by the workers of a cluster, which open the store by its path.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
@@ -59,6 +60,7 @@ class StoredTable(Table):
         table = object.__new__(cls)
         table.memory, table.names = memory, tuple(source.attributes["member"])
         table.parameters = tuple(source.attributes["parameter"])
+        table.left_out = json.loads(source.attributes.get("left_out", "{}"))
         table.K, table.weighted = len(table.names), "row_weights" in source.group
         everything = range(source.array("theta").shape[0])
         return table._of(source, np.arange(table.K), everything, None)
@@ -229,6 +231,7 @@ class StoredTable(Table):
             names=part.names,
             parameters=part.parameters,
             row_weights=part._weights,
+            left_out=part.left_out,
             **{str(key): array for key, array in values.items()},
         )
 
@@ -274,7 +277,7 @@ def _cut(
 
 
 def _statistic(block: Table, key: Key) -> np.ndarray:
-    return block.quantile(key) if isinstance(key, float) else getattr(block, key)
+    return getattr(block, key) if isinstance(key, str) else block.quantile(key)
 
 
 def _rank_of(block: Table, statistic: Statistic) -> np.ndarray:

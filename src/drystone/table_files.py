@@ -6,6 +6,7 @@ a stretch at a time. Chunks are not compressed: the digits of densities and draw
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -53,7 +54,10 @@ def to_dataset(table: Table) -> xarray.Dataset:
     if table.levels:
         data["quantiles"] = (("level", *DIMS), np.stack([held[level] for level in table.levels]))
         coords["level"] = list(table.levels)
-    return xarray.Dataset(data, coords, {"format": FORMAT, "version": VERSION})
+    attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    if table.left_out:
+        attributes["left_out"] = json.dumps(table.left_out)
+    return xarray.Dataset(data, coords, attributes)
 
 
 def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
@@ -67,6 +71,7 @@ def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
     arguments["names"], arguments["parameters"] = (
         [str(value) for value in dataset[dim].values] for dim in ("member", "parameter")
     )
+    arguments["left_out"] = json.loads(dataset.attrs.get("left_out", "{}"))
     return arguments
 
 
@@ -91,7 +96,7 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
             dataset.to_netcdf(temporary, engine="h5netcdf")
         return
     with Writer(path, table.N, table.names, table.parameters) as new:
-        start = 0
+        start, new.left_out = 0, table.left_out
         for columns in table.each(_columns):
             new.write(start, **columns)
             start += len(columns["theta"])
@@ -131,6 +136,7 @@ class Writer:
         if _suffix(path) != ".zarr":
             raise ValueError(f"a table is written in parts as `.zarr`; got {os.fspath(path)!r}.")
         self.path, self.rows, self.names, self.parameters, self.block = path, rows, list(names), parameters, block
+        self.left_out: Mapping[str, str] = {}
         self._written: dict[str, int] = {}
         self._levels: list[float] = []
         self._exit = ExitStack()
@@ -229,9 +235,10 @@ class Writer:
         if self._levels:
             levels = np.array(self._levels)
             self._group.create_array("level", data=levels, dimension_names=("level",))
-        self._group.attrs.update(
-            {"format": FORMAT, "version": VERSION, "member": self.names, "parameter": list(parameters)}
-        )
+        attributes = {"format": FORMAT, "version": VERSION, "member": self.names, "parameter": list(parameters)}
+        if self.left_out:
+            attributes["left_out"] = json.dumps(dict(self.left_out))
+        self._group.attrs.update(attributes)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:

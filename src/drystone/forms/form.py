@@ -81,7 +81,7 @@ class View:
         """The data as the table holds it, or None."""
         return self.table.y
 
-    @property
+    @cached_property
     def S(self) -> int | None:
         """Draws behind each rank, or None if the table does not say."""
         return self.table.S
