@@ -1,4 +1,4 @@
-"""Tables on disk: worked through in blocks they give the weights that memory gives, and they say what they cannot."""
+"""Tables on disk: in blocks they give the weights that memory gives, and they say what they cannot give."""
 
 import pickle
 
@@ -16,7 +16,6 @@ SCORES = {
     "log": ds.LogScore(),
     "mean": ds.MeanScore(scale=(1.0, 2.0, 0.7)),
     "energy": ds.EnergyScore(draws=5),
-    "moments": ds.MomentScore(diagonal=True),
     "sum": ds.LogScore() + 0.3 * ds.MeanScore(),
 }
 
@@ -30,14 +29,26 @@ def both(tmp_path):
 
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-@pytest.mark.parametrize("concentration", [1.0, 1.5])
-def test_blocks_give_the_weights_that_memory_gives(both, score, concentration):
-    table, on_disk = both
-    form = ds.Mixture(concentration)
-    here, there = ds.stack(table, form, score, tol=1e-12), ds.stack(on_disk, form, score, tol=1e-12)
+def test_blocks_give_the_weights_that_memory_gives(both, score):
+    here, there = (ds.stack(table, score=score, tol=1e-12) for table in both)
     np.testing.assert_allclose(there.weights, here.weights, atol=1e-8)
     assert there.loss == pytest.approx(here.loss, abs=1e-10)
     assert there.notes == here.notes
+
+
+def test_a_prior_on_the_weights_is_the_same_in_blocks(both):
+    here, there = (ds.stack(table, ds.Mixture(1.5), tol=1e-12) for table in both)
+    np.testing.assert_allclose(there.weights, here.weights, atol=1e-8)
+
+
+def test_moments_are_the_same_in_blocks(tmp_path):
+    table = make_table(K=3, N=90, S=9, d=2)
+    _ = table.mean, table.cov
+    score = ds.MomentScore() + ds.LogScore()
+    here = ds.stack(table, score=score, tol=1e-12, solver=ds.solvers.Gradient(starts=2))
+    on_disk = stored(table, tmp_path / "table.zarr", blocks=2)
+    there = ds.stack(on_disk, score=score, tol=1e-12, solver=ds.solvers.Gradient(starts=2))
+    np.testing.assert_allclose(there.weights, here.weights, atol=1e-8)
 
 
 def test_multiplicative_steps_are_the_same_in_blocks(both):
@@ -60,13 +71,14 @@ def test_a_table_that_fits_is_solved_in_memory_whatever_the_score(both, tmp_path
 )
 def test_a_score_that_is_no_sum_over_rows_is_fitted_to_a_sample_and_says_so(both, tmp_path, score):
     table, _ = both
-    opened = ds.Table.open(tmp_path / "table.zarr", memory=60_000)
+    six_in_ten = round(0.6 * table.N * table.bytes_of_row(score.needs))
+    opened = ds.Table.open(tmp_path / "table.zarr", six_in_ten)
     fit = ds.stack(opened, score=score)
-    assert "of 207 rows, chosen at random by seed 0" in fit.notes[0]
+    assert "fitted to 124 of 207 rows, chosen at random by seed 0" in fit.notes[0]
     overall = fit.evaluate(table)["loss"]
     assert f"Over all rows the score is {overall:.6g}" in fit.notes[0]
     assert fit.evaluate(opened)["loss"] == pytest.approx(overall, rel=1e-12)
-    assert overall == pytest.approx(ds.stack(table, score=score).loss, rel=0.1)
+    assert overall == pytest.approx(ds.stack(table, score=score).loss, rel=0.05)
     np.testing.assert_array_equal(ds.stack(opened, score=score).weights, fit.weights)
     assert not np.array_equal(ds.stack(opened, score=score, seed=1).weights, fit.weights)
 
@@ -217,9 +229,8 @@ def test_a_table_that_is_not_complete_is_not_there(tmp_path):
     writer = ds.Table.create(path, 10, ["a", "b"])
     with pytest.raises(ValueError, match="`log_q` was written for 16 of 20 rows and members"), writer as new:
         new.write(0, theta=np.ones((10, 2)), log_q=np.zeros((2, 8)))
-    with pytest.raises(RuntimeError, match="killed"), ds.Table.create(path, 10, ["a", "b"]) as new:
+    with pytest.raises(ValueError, match="a Table needs `theta`"), ds.Table.create(path, 10, ["a", "b"]) as new:
         new.write(0, theta=np.ones((10, 2)))
-        raise RuntimeError("killed")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -141,13 +141,18 @@ def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) 
     if table.resident:
         return table, ""
     assert isinstance(table, StoredTable)
-    n = table.memory // table.bytes_of_row()
+    needs = needed(form, score)
+    n = table.memory // table.bytes_of_row(needs)
     if n >= table.N:
-        return table.in_memory(needed(form, score)), ""
+        return table.in_memory(needs), ""
     if solver.in_blocks(score):
         return table, ""
+    if n == 0:
+        raise MemoryError(
+            f"not even one row fits into the {table.memory} bytes that Table.open allows; allow more."
+        )
     rows = np.sort(np.random.default_rng(seed).choice(table.N, n, replace=False, shuffle=False))
-    return table.in_memory(needed(form, score), rows), (
+    return table.part(needs, rows), (
         f"fitted to {n} of {table.N} rows, chosen at random by seed {seed}: what fits into the {table.memory:.3g} "
         "bytes that Table.open allows, and the score is not a sum over rows that can be had in blocks."
     )

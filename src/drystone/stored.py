@@ -212,12 +212,18 @@ class StoredTable(Table):
                 self._source, self._members, rows, np.full(len(rows), share) if weights is None else weights
             )
 
-    def in_memory(self, needs: Iterable[str] | None = None, rows: slice | np.ndarray = slice(None)) -> Table:
-        """A table of these rows in memory, with what it takes for these statistics alone (None: all it has)."""
-        part = self.select(rows=rows).reading(self.gives if needs is None else needs)
-        self._check_size(part.N * part.bytes_of_row(), "what is needed")
-        keys, values, start = part._columns, dict[Key, np.ndarray](), 0
-        for found in part.each(_values, keys):
+    def in_memory(self, needs: Iterable[str] | None = None) -> Table:
+        """The table with what these statistics take (None: all it has) in memory, if it fits."""
+        needs = self.gives if needs is None else frozenset(needs)
+        self._check_size(self.N * self.bytes_of_row(needs), "what is needed of all rows")
+        return self.part(needs, slice(None))
+
+    def part(self, needs: Iterable[str], rows: slice | np.ndarray) -> Table:
+        """A table of some rows in memory, with what it takes for these statistics alone."""
+        part = self.select(rows=rows).reading(needs)
+        values: dict[Key, np.ndarray] = {}
+        start = 0
+        for found in part.each(_values, part._columns):
             n = next(iter(found.values())).shape[1]
             for key, of_block in found.items():
                 if key not in values:
@@ -225,8 +231,8 @@ class StoredTable(Table):
                 values[key][:, start : start + n] = of_block
             start += n
         return Table(
-            part.theta,
-            part.y,
+            part._source.rows("theta", part._rows),
+            part._source.rows("y", part._rows) if "y" in part._source.group else None,
             quantiles={key: values.pop(key) for key in list(values) if isinstance(key, float)},
             names=part.names,
             parameters=part.parameters,
@@ -235,10 +241,9 @@ class StoredTable(Table):
             **{str(key): array for key, array in values.items()},
         )
 
-    def bytes_of_row(self) -> int:
-        """What a row of the statistics :meth:`reading` was told of takes, with its parameters and data."""
-        one = sum(self._source.bytes_of_row(name) for name in ("theta", "y") if name in self._source.group)
-        return one + self.K * sum(map(self._source.bytes_of_row, self._columns))
+    def bytes_of_row(self, needs: Iterable[str]) -> int:
+        """What a row takes, of what these statistics take."""
+        return self.K * sum(map(self._source.bytes_of_row, columns_for(needs, self._source.keys)))
 
     @property
     def _columns(self) -> list[Key]:

@@ -324,14 +324,20 @@ class Table:
         """
         return self
 
-    def in_memory(self, needs: Iterable[str] | None = None, rows: slice = slice(None)) -> Table:
-        """A table of these rows in memory, with what it takes for these statistics alone (None: all it has)."""
-        if needs is None:
-            return self.select(rows=rows)
+    def in_memory(self, needs: Iterable[str] | None = None) -> Table:
+        """The table with its arrays in memory; of one on disk, with what these statistics take (None: all)."""
+        return self
+
+    def part(self, needs: Iterable[str], rows: slice | np.ndarray) -> Table:
+        """A table of some rows in memory, with what it takes for these statistics alone."""
         part = self.scratch()
-        keys = columns_for(needs, self._statistics)
-        part._statistics = {key: array for key, array in self._statistics.items() if key in keys}
+        part._statistics = {key: self._statistics[key] for key in columns_for(needs, self._statistics)}
         return part.select(rows=rows)
+
+    def bytes_of_row(self, needs: Iterable[str]) -> int:
+        """What a row takes, of what these statistics take."""
+        columns = [self._statistics[key] for key in columns_for(needs, self._statistics)]
+        return sum(array.dtype.itemsize * array.size // self.N for array in columns)
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 

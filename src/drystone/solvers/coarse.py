@@ -13,9 +13,12 @@ __all__ = ["coarse"]
 
 # Rows to begin with: weights are then known to about 1/√ROWS of their scale, well inside Newton's reach.
 ROWS = 20_000
+# … or fewer, if they take more bytes than this.
+BYTES = 2**28
 
 
 def coarse(table: Table, needs: Iterable[str]) -> Table | None:
     """Every so many-th row in memory, with these statistics alone; None if that would hardly be fewer."""
-    stride = table.N // ROWS
-    return None if stride < 5 else table.in_memory(needs, rows=slice(None, None, stride))
+    rows = min(ROWS, BYTES // table.bytes_of_row(needs))
+    stride = table.N // max(rows, 1)
+    return None if stride < 5 or rows < ROWS // 100 else table.part(needs, slice(None, None, stride))
