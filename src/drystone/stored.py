@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,7 +74,9 @@ class StoredTable(Table):
         if weights is None and self.weighted:
             weights = scaled_weights(source.rows("row_weights", rows), len(rows))
         self._weights = weights
-        self._statistics = Columns(source.keys, self._read, keep=self.resident)
+        # Not a method of a block's: it would refer to itself, and stay in memory until it is searched for cycles.
+        read = partial(_read, source, members, rows) if self.resident else self._read
+        self._statistics = Columns(source.keys, read, keep=self.resident)
         self.__dict__.pop("gives", None)
         return self
 
@@ -136,9 +139,6 @@ class StoredTable(Table):
         return self._gathered(size, key, _statistic, key)
 
     def _read(self, key: Key) -> np.ndarray:
-        if self.resident:
-            values = self._source.statistic(key, self._members, self._rows)
-            return values if key == "draws" else np.asarray(values, float)
         size = self.K * self.N * self._source.bytes_of_row(key)
         return self._gathered(size, key, _statistic, key)
 
@@ -256,6 +256,11 @@ class StoredTable(Table):
                 f"{what} takes {size / 2**30:.3g} GiB, and `memory` is {self.memory / 2**30:.3g} GiB: select "
                 "fewer rows, or give Table.open more memory."
             )
+
+
+def _read(source: Source, members: np.ndarray, rows: range | np.ndarray, key: Key) -> np.ndarray:
+    values = source.statistic(key, members, rows)
+    return values if key == "draws" else np.asarray(values, float)
 
 
 def _of_block(block: StoredTable, part: Callable[..., T], arguments: tuple[Any, ...]) -> T:
