@@ -38,7 +38,7 @@ LARGE = (10**7, 50)
 
 
 def write(path, N, K, block=BLOCK):
-    """Gaussian members of a Gaussian posterior, each shifted and scaled in its own way and wrong in its own way."""
+    """Gaussian members of a Gaussian posterior, each shifted, scaled and noisy in its own way."""
     shift, sd = np.random.default_rng(0).normal(size=(2, K, 1)) * [[[0.5]], [[0.4]]]
     sd = np.exp(sd)
     with Writer(path, N, [f"member_{k}" for k in range(K)], block=block) as new:

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -201,6 +201,10 @@ class StoredTable(Table):
                 self._blocks(), lambda block: hands.submit(_of_block, block, part, arguments), hands.ahead
             )
 
+    def total(self, part: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
+        """The sum of ``part(block, *arguments)`` over the blocks, entry by entry of the tuples it returns."""
+        return reduce(_added, self.each(part, *arguments))
+
     def _blocks(self) -> Iterator[StoredTable]:
         """The rows in blocks: as many at a time as the store keeps together of the finest statistic needed."""
         step = min(map(self._source.chunk, self._columns))
@@ -284,6 +288,10 @@ def _cut(
         part = slice(before(begin), before(begin + step))
         if len(rows[part]):
             yield rows[part], None if weights is None else weights[part]
+
+
+def _added(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 def _statistic(block: Table, key: Key) -> np.ndarray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -315,7 +315,7 @@ class Table:
 
     def total(self, part: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
         """The sum of ``part(block, *arguments)`` over the blocks, entry by entry of the tuples it returns."""
-        return reduce(_added, self.each(part, *arguments))
+        return part(self, *arguments)
 
     def reading(self, needs: Iterable[str], client: Executor | None = None) -> Table:
         """The same table, ready to be worked through for these statistics, by a ``client`` if there is one.
@@ -416,10 +416,6 @@ def _covariance(draws: np.ndarray) -> np.ndarray:
     """Covariance over S of draws (N, S, d): (N, d, d)."""
     centred = draws - draws.mean(1, keepdims=True, dtype=float)
     return np.einsum("nsi,nsj->nij", centred, centred) / (draws.shape[1] - 1)
-
-
-def _added(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 def _float(array: np.ndarray) -> np.ndarray:

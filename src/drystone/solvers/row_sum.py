@@ -58,14 +58,16 @@ class RowSum:
         return self._pass(w, range(2, 3), members)[0]
 
     def _order(self, order: int, w: np.ndarray) -> Any:
-        """A derivative at w; value, gradient and Hessian are asked for at the same w one after the other."""
-        if w is not self._w or order not in self._known:
-            # Which members the next step will work on is not known before the gradient is: the last one is a good
-            # guess, and a wrong one costs a pass.
-            members = working_set(w, self._gradient) if self.together == 2 else np.empty(0, int)
-            orders = range(max(order, self.together) + 1)
-            self._known = dict(zip(orders, self._pass(w, orders, members), strict=True))
-            self._w, self._members = w, members
+        """A derivative at w. Who asks for the value will ask for gradient and Hessian at the same w."""
+        if w is not self._w:
+            self._w, self._known = w, {}
+        if order not in self._known:
+            orders = range(order, 1 + (order or self.together))
+            if 2 in orders:
+                # Which members the next step will work on is not known before the gradient is: the last one is a
+                # good guess, and a wrong one costs a pass.
+                self._members = working_set(w, self._gradient)
+            self._known |= zip(orders, self._pass(w, orders, self._members), strict=True)
             self._gradient = self._known.get(1, self._gradient)
         return self._known[order]
 

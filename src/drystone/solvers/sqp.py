@@ -93,18 +93,21 @@ def _derivatives(block: Table, w: np.ndarray, orders: range, members: np.ndarray
 
 def _ratios(block: Table) -> np.ndarray:
     """L, (K, N): the densities after the rows' maxima are taken out."""
+    return block.remember("ratios", lambda: _exponentials(block.log_q))
 
-    def ratios() -> np.ndarray:
-        L = block.log_q - block.log_q.max(0)
-        return np.exp(L, out=L)  # in place: the one copy of the densities
 
-    return block.remember("ratios", ratios)
+def _exponentials(log_q: np.ndarray) -> np.ndarray:
+    L = log_q - log_q.max(0)
+    return np.exp(L, out=L)  # in place: the one copy of the densities
 
 
 def _mixed(block: Table, w: np.ndarray) -> np.ndarray:
-    """wL, (N,)."""
-    L, support = _ratios(block), np.flatnonzero(w)
-    return w[support] @ L[support] if len(support) < len(w) // 2 else w @ L
+    """wL, (N,); kept for the last w, at which value, gradient and Hessian are asked for one after the other."""
+    last: list[np.ndarray] = block.remember("mixed", list)
+    if not last or last[0] is not w:
+        L, support = _ratios(block), np.flatnonzero(w)
+        last[:] = w, w[support] @ L[support] if len(support) < len(w) // 2 else w @ L
+    return last[1]
 
 
 def _starters(w: np.ndarray, table: Table) -> np.ndarray:
@@ -120,6 +123,7 @@ def _starters(w: np.ndarray, table: Table) -> np.ndarray:
 
 def _explaining(block: Table, w: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray]:
     """How many of the rows that the kept members hardly explain each member explains best, (K,)."""
-    lost = np.flatnonzero(_mixed(block, w * keep) < 1e-2 * _mixed(block, w))
+    of_kept, of_all = _mixed(block, w * keep), _mixed(block, w)
+    lost = np.flatnonzero(of_kept < 1e-2 * of_all)
     best = (w[:, None] * _ratios(block)[:, lost]).argmax(0)
     return (np.bincount(best, minlength=len(w)),)
