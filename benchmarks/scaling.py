@@ -69,7 +69,7 @@ def measure(path, workers):
         if workers > 1:
             import distributed
 
-            cluster = distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address=None)
+            cluster = distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address=":0")
             client = stack.enter_context(distributed.Client(stack.enter_context(cluster)))
         # No memory: rows are worked through in blocks even if they would fit.
         table = ds.Table.open(path, memory=0).reading({"log_q"}, client)

@@ -26,7 +26,7 @@ PRIOR = ds.tasks.Uniform([-1.0, 0.0], [1.0, 2.0])
 @pytest.fixture(scope="module")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         yield cluster
 
