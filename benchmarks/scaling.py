@@ -3,7 +3,8 @@
 Log densities of N simulations by K members are written to disk in blocks and stacked by the log score to a gap of
 1e-8 without ever being in memory as a whole. Each measurement runs in a process of its own, which reports its own
 peak memory. Times are given in passes: the time that reading everything once and computing loss and gradient
-takes, measured in the same process, so that what else the machine does matters less. Results go to
+takes, measured in the same process, so that what else the machine does matters less: with one worker in processor
+time, with several by the clock. Results go to
 benchmarks/results/scaling.json, from which docs/scaling.md has its tables; data are deleted.
 
     python benchmarks/scaling.py            all of it (about 12 GB of disk at a time, half an hour)
@@ -61,9 +62,16 @@ def peak():
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
+def timed(run):
+    """Seconds by the clock, and of this process's processor time."""
+    clock, processor = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - clock, time.process_time() - processor
+
+
 def measure(path, workers):
     """Stack the table at ``path``; what it took, as JSON. Runs in a process of its own."""
-    begun, passes = peak(), []
+    begun, passes, kind = peak(), [], int(workers == 1)
     with ExitStack() as stack:
         client = None
         if workers > 1:
@@ -74,11 +82,7 @@ def measure(path, workers):
         # No memory: rows are worked through in blocks even if they would fit.
         table = ds.Table.open(path, memory=0).reading({"log_q"}, client)
         w = np.full(table.K, 1 / table.K)
-        one, step = [], []
-        for _ in range(2):
-            clock = time.perf_counter()
-            table.total(_derivatives, w, range(2), np.arange(0))
-            one.append(time.perf_counter() - clock)
+        one = [timed(lambda: table.total(_derivatives, w, range(2), np.arange(0))) for _ in range(2)]
         each = stored_tables.StoredTable.each
 
         def counted(self, part, *arguments):
@@ -86,15 +90,13 @@ def measure(path, workers):
             return each(self, part, *arguments)
 
         stored_tables.StoredTable.each = counted
-        clock = time.perf_counter()
-        fit = ds.stack(table, client=client)
-        seconds = time.perf_counter() - clock
+        fits = []
+        whole = timed(lambda: fits.append(ds.stack(table, client=client)))
         stored_tables.StoredTable.each = each
+        (fit,) = fits
         # Newton's step as the solver takes it: loss, gradient and the Hessian of those with weight, in one pass.
-        for _ in range(2):
-            clock = time.perf_counter()
-            table.total(_derivatives, fit.weights, range(3), np.flatnonzero(fit.weights))
-            step.append(time.perf_counter() - clock)
+        support = np.flatnonzero(fit.weights)
+        step = [timed(lambda: table.total(_derivatives, fit.weights, range(3), support)) for _ in range(2)]
         of_workers = [] if client is None else list(client.run(peak).values())
     found = {
         "N": table.N,
@@ -104,10 +106,11 @@ def measure(path, workers):
         "iterations": fit.iterations,
         "carry weight": int(np.count_nonzero(fit.weights)),
         "passes": len([name for name in passes if name != "_values"]),
-        "pass_seconds": min(one),
-        "seconds": seconds,
-        "stack / pass": seconds / min(one),
-        "step / pass": min(step) / min(one),
+        "pass_seconds": min(t[kind] for t in one),
+        "seconds": whole[0],
+        "stack / pass": whole[kind] / min(t[kind] for t in one),
+        "step / pass": min(t[kind] for t in step) / min(t[kind] for t in one),
+        "time": ("by the clock", "of the processor")[kind],
         "table_MB": table.N * table.K * 8 / 2**20,
         "peak_MB": peak(),
         "imported_MB": begun,
