@@ -1,4 +1,4 @@
-"""Tables of README and docs from benchmarks/results: `python benchmarks/table.py solvers` (training, sizes, blocks)."""
+"""Tables of README and docs from benchmarks/results: `python benchmarks/table.py solvers`, or another of TABLES."""
 
 import json
 import sys
@@ -59,5 +59,7 @@ def blocks():
     return "\n".join(lines)
 
 
+TABLES = {"solvers": solvers, "training": training, "sizes": sizes, "blocks": blocks}
+
 if __name__ == "__main__":
-    print({"solvers": solvers, "training": training, "sizes": sizes, "blocks": blocks}[sys.argv[1]]())
+    print(TABLES[sys.argv[1]]())

@@ -158,6 +158,8 @@ class StoredTable(Table):
             n = self._rows
         elif isinstance(rows, slice):
             n, weights = self._rows[rows], None if weights is None else weights[rows]
+            if rows.step is not None and rows.step < 0:
+                raise ValueError("rows of a table on disk must be selected in increasing order, each once.")
         else:
             index = positions("rows", rows, range(self.N))
             if (np.diff(index) <= 0).any():
@@ -220,7 +222,9 @@ class StoredTable(Table):
         """The table with what these statistics take (None: all it has) in memory, if it fits."""
         needs = self.gives if needs is None else frozenset(needs)
         self._check_size(self.N * self.bytes_of_row(needs), "what is needed of all rows")
-        return self.part(needs, slice(None))
+        here = self.scratch()
+        here.client = None  # what is wanted here does not go through the workers
+        return here.part(needs, slice(None))
 
     def part(self, needs: Iterable[str], rows: slice | np.ndarray) -> Table:
         """A table of some rows in memory, with what it takes for these statistics alone."""
