@@ -1,4 +1,4 @@
-"""Tables of README and docs from benchmarks/results: `python benchmarks/table.py solvers`, or another of TABLES."""
+"""Tables of README and docs from benchmarks/results: `python benchmarks/table.py`, and one of TABLES."""
 
 import json
 import sys

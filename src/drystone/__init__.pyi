@@ -1,7 +1,8 @@
-from . import flows, forms, scores, solvers, tasks, toy
+from . import adapters, diagnostics, flows, forms, plots, report, scores, solvers, tasks, toy
+from .advice import Advice, advise
 from .compare import Comparison, compare
 from .ensemble import Ensemble
-from .errors import ConvergenceWarning, IntractableError, StackingError
+from .errors import ConvergenceWarning, IntractableError, SamplingError, StackingError
 from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from .posterior import StackedPosterior
 from .scores import (
@@ -29,6 +30,7 @@ from .tune import Tuned, tune
 
 __version__: str
 __all__ = [
+    "Advice",
     "Comparison",
     "Configuration",
     "ConvergenceWarning",
@@ -48,6 +50,7 @@ __all__ = [
     "RankMoments",
     "RowScore",
     "SampleAggregation",
+    "SamplingError",
     "Score",
     "Simulations",
     "StackedPosterior",
@@ -57,9 +60,14 @@ __all__ = [
     "Table",
     "Task",
     "Tuned",
+    "adapters",
+    "advise",
     "compare",
+    "diagnostics",
     "flows",
     "forms",
+    "plots",
+    "report",
     "scores",
     "simulate",
     "solvers",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import zarr
 
+from drystone.checksums import DamagedError, check_seal, seal
 from drystone.files import recover, replacing
 
 if TYPE_CHECKING:
@@ -62,16 +62,20 @@ def to_dataset(table: Table) -> xarray.Dataset:
 
 def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
     """The arguments of the table that a Dataset holds."""
-    check_format(dataset.attrs)
+    return _arguments(dataset.attrs, {str(name): dataset[name].values for name in dataset.variables})
+
+
+def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    check_format(attributes)
     names = ("theta", "y", "row_weights", *STATISTICS)
-    arguments: dict[str, Any] = {name: dataset[name].values for name in names if name in dataset}
-    if "quantiles" in dataset:
-        levels = map(float, dataset["level"].values)
-        arguments["quantiles"] = dict(zip(levels, dataset["quantiles"].values, strict=True))
+    arguments: dict[str, Any] = {name: arrays[name] for name in names if name in arrays}
+    if "quantiles" in arrays:
+        arguments["quantiles"] = dict(zip(map(float, arrays["level"]), arrays["quantiles"], strict=True))
     arguments["names"], arguments["parameters"] = (
-        [str(value) for value in dataset[dim].values] for dim in ("member", "parameter")
+        [str(value) for value in np.atleast_1d(attributes.get(dim, arrays.get(dim, ())))]
+        for dim in ("member", "parameter")
     )
-    arguments["left_out"] = json.loads(dataset.attrs.get("left_out", "{}"))
+    arguments["left_out"] = json.loads(attributes.get("left_out", "{}"))
     return arguments
 
 
@@ -89,7 +93,7 @@ def check_format(attributes: Mapping[Any, Any]) -> None:
 def save(table: Table, path: str | os.PathLike[str]) -> None:
     """Write a table, whole or not at all."""
     if _suffix(path) == ".nc":
-        # netCDF has no list of strings as a coordinate of an unlimited length: names travel as attributes.
+        # Names travel as attributes, as they do in Zarr, whose specification has no arrays of strings yet.
         dataset = to_dataset(table).drop_vars(["member", "parameter"])
         dataset = dataset.assign_attrs(member=list(table.names), parameter=list(table.parameters))
         with replacing(path) as temporary:
@@ -98,7 +102,10 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
     with Writer(path, table.N, table.names, table.parameters) as new:
         start, new.left_out = 0, table.left_out
         for columns in table.each(_columns):
+            draws = columns.pop("draws", None)
             new.write(start, **columns)
+            for k in range(0 if draws is None else table.K):  # one by one: they may lie in files themselves
+                new.write(start, [k], draws=np.asarray(draws[k])[None])
             start += len(columns["theta"])
 
 
@@ -142,8 +149,11 @@ class Writer:
         self._exit = ExitStack()
 
     def __enter__(self) -> Self:
+        import zarr
+
         with ExitStack() as stack:
-            self._group = zarr.create_group(stack.enter_context(replacing(self.path)))
+            self._temporary = stack.enter_context(replacing(self.path))
+            self._group = zarr.create_group(self._temporary)
             self._exit = stack.pop_all()
         return self
 
@@ -196,8 +206,7 @@ class Writer:
             raise ValueError(f"`{name}` has rows {start} to {start + n} of a table of {self.rows}.")
         if name not in self._group:
             self._create(name, values, axis)
-        array = self._group[name]
-        assert isinstance(array, zarr.Array)
+        array: Any = self._group[name]
         stretch = slice(start, start + n)
         if axis == 0:
             array[stretch] = values
@@ -219,6 +228,7 @@ class Writer:
             dtype=values.dtype,
             chunks=(*(1 for _ in before), chunk, *rest),
             compressors=None,
+            fill_value=np.nan if values.dtype.kind == "f" else 0,  # what Zarr reads if a chunk is lost
             dimension_names=_dims(name, len(rest)),
         )
 
@@ -229,8 +239,7 @@ class Writer:
                 raise ValueError(f"`{name}` was written for {written} of {all_of_it} rows and members.")
         if "theta" not in self._written or len(self._written) == 1:
             raise ValueError("a Table needs `theta` and at least one statistic of the members; got none.")
-        theta = self._group["theta"]
-        assert isinstance(theta, zarr.Array)
+        theta: Any = self._group["theta"]
         parameters = self.parameters or [f"theta_{i}" for i in range(theta.shape[1])]
         if self._levels:
             levels = np.array(self._levels)
@@ -239,23 +248,38 @@ class Writer:
         if self.left_out:
             attributes["left_out"] = json.dumps(dict(self.left_out))
         self._group.attrs.update(attributes)
+        seal(self._temporary)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The arguments of the table that a file holds."""
-    import xarray
-
     suffix = _suffix(path)
     recover(path)
     if not Path(path).exists():
         raise FileNotFoundError(f"no table at {os.fspath(path)!r}.")
-    if suffix == ".zarr":
-        opened = xarray.open_zarr(path, consolidated=False, chunks=None)
-    else:
-        opened = xarray.open_dataset(path, engine="h5netcdf")
-    with opened as dataset:
-        named = {dim: np.atleast_1d(dataset.attrs[dim]) for dim in ("member", "parameter") if dim in dataset.attrs}
-        return from_dataset(dataset.assign_coords(named))
+    try:
+        contents = _read_zarr(Path(path)) if suffix == ".zarr" else _read_netcdf(Path(path))
+    except DamagedError:
+        raise
+    except Exception as error:  # each library has errors of its own for files it cannot make sense of
+        raise DamagedError(f"{os.fspath(path)!r} cannot be read as a table: {error}") from error
+    return _arguments(*contents)
+
+
+def _read_zarr(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:
+    """Attributes and arrays, read by Zarr alone: importing xarray and pandas would take half a second more."""
+    import zarr
+
+    group = zarr.open_group(path, mode="r")
+    check_seal(path, group.attrs)
+    return dict(group.attrs), {name: np.asarray(array[...]) for name, array in group.arrays()}
+
+
+def _read_netcdf(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:
+    import xarray
+
+    with xarray.open_dataset(path, engine="h5netcdf") as dataset:
+        return dataset.attrs, {str(name): dataset[name].values for name in dataset.variables}
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:

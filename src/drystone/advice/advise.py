@@ -1,0 +1,91 @@
+"""What to do next, in plain sentences: members that matter, members that could go, and whether more would help."""
+
+from __future__ import annotations
+
+import time
+
+from drystone.advice.bootstrap import bootstrap
+from drystone.advice.gain import GREEDY, gain_curve, sizes
+from drystone.advice.learning import FRACTIONS, learning_curve
+from drystone.advice.redundancy import drop_one, duplicates
+from drystone.advice.refit import problem
+from drystone.advice.result import Advice
+from drystone.stacking import Stacking
+from drystone.table import Table
+
+__all__ = ["advise"]
+
+# Random parts of the rows, of each size and fold, behind the learning curve.
+REPEATS = 4
+
+
+def advise(
+    fit: Stacking,
+    table: Table,
+    *,
+    times: int = 100,
+    subsets: int = 20,
+    folds: int = 5,
+    seconds: float = 60.0,
+    seed: int = 0,
+) -> Advice:
+    """Say which members matter, which could go, how steady the weights are, and whether more would help.
+
+    Everything rests on refitting: without a member, to resampled rows, to parts of members and rows, judged on
+    rows left out. A refit by log score takes milliseconds; where refits are slow, pieces are left out and named.
+
+    Args:
+        fit: the stacking in question.
+        table: the rows it was fitted to.
+        times: bootstrap refits.
+        subsets: random orders in which members are added.
+        folds: of cross-validations.
+        seconds: how long it may take, estimated from one refit.
+        seed: of everything random.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(400, seed=1)
+        >>> advice = advise(ds.stack(table), table, times=20, subsets=4)
+        >>> round(advice.effective_members, 1), advice.more_rows, list(advice.frame.index)[:2]
+        (3.0, 'no', ['narrow', 'left'])
+    """
+    for name, value in (("times", times), ("subsets", subsets), ("folds", folds)):
+        if value < 2:
+            raise ValueError(f"`{name}` must be at least 2, for a standard error; got {value}.")
+    asked = problem(fit, table, seed)
+    K = asked.table.K
+    begun = time.thread_time()  # not the clock: a busy machine should not change what is looked at
+    whole = asked.solve()
+    each = time.thread_time() - begun
+    weights = whole.params.get("weights")
+
+    left_out: dict[str, str] = {}
+    spent = 0.0
+
+    def affordable(piece: str, refits: float) -> bool:
+        """Whether there is time for so many refits of all members; if so it is spent."""
+        nonlocal spent
+        if spent + refits * each > seconds:
+            left_out[piece] = f"it would take about {max(1, refits * each):.0f} s; allow more `seconds`"
+            return False
+        spent += refits * each
+        return True
+
+    dropped = resampled = learning = curve = None
+    if K == 1:
+        left_out["what members add"] = "there is only one"
+    elif affordable("drop-one losses", len(whole.form.used(whole.params)[0])):
+        dropped = drop_one(asked, whole)
+    if weights is None:
+        left_out["the steadiness of weights"] = f"{type(fit.form).__name__} has no single set of weights"
+    elif affordable("the bootstrap of the weights", times):
+        resampled = bootstrap(asked, weights, times=times, seed=seed)
+    if affordable("the learning curve", folds * (1 + REPEATS * (len(FRACTIONS) - 1))):
+        learning = learning_curve(asked, repeats=REPEATS, folds=folds, seed=seed)
+    # Subsets of m members count as m / K of a refit.
+    if affordable("the gain curve", folds * (1 + subsets * sizes(K)[:-1].sum() / K + GREEDY**2 / 2 / K)):
+        curve = gain_curve(asked, subsets=subsets, folds=folds, seed=seed)
+    names, rows = asked.table.names, asked.table.N
+    same = duplicates(asked.table)
+    return Advice(fit, rows, names, weights, dropped, same, resampled, curve, learning, left_out)
