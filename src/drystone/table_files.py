@@ -102,9 +102,9 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
     with Writer(path, table.N, table.names, table.parameters) as new:
         start, new.left_out = 0, table.left_out
         for columns in table.each(_columns):
-            draws = columns.pop("draws", None)
+            draws = columns.pop("draws", ())
             new.write(start, **columns)
-            for k in range(0 if draws is None else table.K):  # one by one: they may lie in files themselves
+            for k in range(len(draws)):  # one by one: they may lie in files themselves
                 new.write(start, [k], draws=np.asarray(draws[k])[None])
             start += len(columns["theta"])
 

@@ -21,7 +21,7 @@ from drystone.solvers.solver import Solution, Solver, tolerance
 from drystone.solvers.starts import alone, simplex_starts
 from drystone.table import Table
 
-__all__ = ["Gradient"]
+__all__ = ["Gradient", "differentiated"]
 
 
 def differentiated(table: Table, form: Form, score: Score, softness: torch.Tensor | float = 0.0) -> RowSum:
