@@ -9,6 +9,7 @@ import torch
 import drystone as ds
 from conftest import make_table
 from drystone.solvers import Gradient, Multiplicative
+from drystone.solvers.interior_point import quantile_regression
 
 
 @pytest.mark.parametrize(
@@ -327,3 +328,10 @@ def test_selecting_a_member_twice_or_by_fractions_is_an_error(table):
         table.select(rows=[0.5])
     with pytest.raises(ValueError, match=r"level must be in \(0, 1\); got 1.5"):
         table.quantile(1.5)
+
+
+def test_intervals_that_can_be_fitted_without_any_loss_are():
+    X = np.array([[0.1083141, 0.78905131, -0.27021499], [-0.59617301, -0.35100249, 0.30747826]])
+    fit = quantile_regression(X, np.array([1.67696119, 1.75902609]), 0.5, np.array([0.7, 0.3]), "nonnegative")
+    assert fit.loss < 1e-9
+    assert fit.gap < 1e-9

@@ -1,6 +1,7 @@
 """Tests for drystone.stack: errors before solving, bad input, the result and its file."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,7 +172,8 @@ def test_a_fit_survives_the_disk(tmp_path, table):
     np.testing.assert_array_equal(again.weights, fit.weights)
     assert (again.form, again.score, again.gap, again.names) == (fit.form, fit.score, fit.gap, fit.names)
     assert again.evaluate(table) == fit.evaluate(table)
-    assert repr(again) == repr(fit)
+    # How long it took is not part of a fit's file, which is the same to the byte whenever it is made.
+    assert repr(again) == repr(replace(fit, seconds=np.nan))
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path, table):

@@ -161,7 +161,11 @@ class Problem:
         return float(self.a @ np.maximum(self.tau * r, (self.tau - 1) * r) + self.m @ beta**2 / 2)
 
     def lower_bound(self, at: Point) -> float:
-        """The optimum is at least the least of θ·z − (Xᵀz)·β + ½ Σ m β² over the β allowed, as aρ(r) ≥ z r."""
+        """What the optimum is at least, from the slopes of a point; never less than 0, as no loss is negative."""
+        return max(self._dual(at), 0.0)
+
+    def _dual(self, at: Point) -> float:
+        """The least of θ·z − (Xᵀz)·β + ½ Σ m β² over the β allowed: a bound, as aρ(r) ≥ z r."""
         z = self._orthogonal(at.z)
         pull, ridged = self.X.T @ z, self.m > 0
         least = float(self.theta @ z)
