@@ -1,6 +1,7 @@
 """The guides say what is so: their scripts run, on a cluster of this machine in the place of theirs."""
 
 import re
+import runpy
 from pathlib import Path
 
 import dask.config
@@ -78,3 +79,11 @@ def test_a_job_array_is_collected_as_the_guide_says(tmp_path, monkeypatch):
     names: dict = {}
     exec(compile(COLLECT.replace("expected=1000", "expected=3"), "cluster.md", "exec"), names)
     assert names["fit"].names == ("member_0", "member_1", "member_2")
+
+
+@pytest.mark.parametrize("name", ["sizes", "blocks"])
+def test_the_tables_of_the_scaling_page_are_those_of_the_results(name):
+    root = Path(__file__).parent.parent
+    page = (root / "docs" / "scaling.md").read_text()
+    (found,) = re.findall(rf"<!-- {name}:.*?-->\n(.*?)\n<!-- /{name} -->", page, re.DOTALL)
+    assert found == runpy.run_path(str(root / "benchmarks" / "table.py"))["TABLES"][name]()

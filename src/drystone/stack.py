@@ -190,31 +190,34 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
     if bad_members.any():
         table = table.select(members=~bad_members)
         _, empty = _flaws(table, names)
-    rows = [int(numbers[n]) for n in np.flatnonzero(empty)]
+    rows = [int(numbers[n]) for n in empty]
     if rows and nonfinite == "raise":
         listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
         raise ValueError(
             f"every member has density 0 (`log_q` = −inf) at {len(rows)} of {table.N} rows ({listed}), so no "
             'weights explain them; drop the rows or pass `nonfinite="drop"`.'
         )
-    if empty.all():
+    if len(empty) == table.N:
         raise ValueError("no row is left: every member has density 0 at every row.")
     if rows:
         dropped["rows"] = rows
-        table = table.select(rows=~empty)
+        table = table.select(rows=np.delete(np.arange(table.N), empty))
     return table, dropped
 
 
 def _flaws(table: Table, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """At how many rows each member's statistics cannot be used, (names, K), and where every density is 0, (N,)."""
-    counts, empty = zip(*table.each(_flaws_of, names), strict=True)
-    return np.sum(counts, 0), np.concatenate(empty)
+    """At how many rows members' statistics cannot be used, (names, K), and the rows where every density is 0."""
+    counts, empty, before = 0, [], 0
+    for of_block, impossible, n in table.each(_flaws_of, names):
+        counts, before = counts + of_block, before + n
+        empty.append(impossible + before - n)
+    return np.asarray(counts), np.concatenate(empty)
 
 
-def _flaws_of(block: Table, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def _flaws_of(block: Table, names: list[str]) -> tuple[np.ndarray, np.ndarray, int]:
     counts = np.array([_bad_rows(block, name).sum(1) for name in names])
-    impossible = (block.log_q == -np.inf).all(0) if "log_q" in names else np.zeros(block.N, bool)
-    return counts, impossible
+    impossible = (block.log_q == -np.inf).all(0).nonzero()[0] if "log_q" in names else np.empty(0, int)
+    return counts, impossible, block.N
 
 
 def _bad_rows(table: Table, name: str) -> np.ndarray:

@@ -182,7 +182,7 @@ class StoredTable(Table):
         return other._of(self._source, self._members, self._rows, scaled_weights(row_weights, self.N))
 
     def scratch(self) -> StoredTable:
-        """The same table: a block is forgotten with the pass it is read for."""
+        """The same table with a memory of its own."""
         return copy(self)._of(self._source, self._members, self._rows, self._weights)
 
     # ── sums over rows ───────────────────────────────────────────────────────────────────────────────────
@@ -272,9 +272,9 @@ def _read(source: Source, members: np.ndarray, rows: range | np.ndarray, key: Ke
 
 
 def _of_block(block: StoredTable, part: Callable[..., T], arguments: tuple[Any, ...]) -> T:
-    """What a worker does."""
+    """What a worker does. On a copy: Dask keeps what it was given for longer, and would keep what it reads."""
     with one_thread():
-        return part(block, *arguments)
+        return part(block.scratch(), *arguments)
 
 
 def _cut(

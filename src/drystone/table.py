@@ -14,6 +14,7 @@ import numpy as np
 
 from drystone import table_files
 from drystone.arrays import as_numpy, checked
+from drystone.draws import covariance, share_below
 from drystone.selection import columns_for, different_names, positions, scaled_weights, some
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Table:
     @property
     def rank(self) -> np.ndarray:
         """Share of draws ≤ θ_n (Eq. 3), (K, N, d)."""
-        return self._derived("rank", lambda draws: _rank(draws, self.theta[:, None, :], 1))
+        return self._derived("rank", lambda draws: share_below(draws, self.theta[:, None, :], 1))
 
     @property
     def mean(self) -> np.ndarray:
@@ -188,7 +189,7 @@ class Table:
         """Posterior covariances, (K, N, d, d), with divisor S − 1."""
         if "draws" in self._statistics and "cov" not in self._statistics and (self.S or 0) < 2:
             raise ValueError("a covariance needs at least 2 draws a simulation; got 1.")
-        return self._derived("cov", _covariance)
+        return self._derived("cov", covariance)
 
     def quantile(self, level: float) -> np.ndarray:
         """Posterior quantiles at ``level``, (K, N, d)."""
@@ -222,7 +223,7 @@ class Table:
                     f"for theta {self.theta.shape} it gave {truth.shape}."
                 )
             of_draws = (as_numpy(statistic(np.moveaxis(draws, 1, 0), self.y)) for draws in self._members_draws())
-            return np.stack([_rank(values, truth, 0) for values in of_draws])[..., None]
+            return np.stack([share_below(values, truth, 0) for values in of_draws])[..., None]
 
         return self.remember(("rank", statistic), ranks)
 
@@ -380,42 +381,13 @@ class Table:
         names: Sequence[str],
         parameters: Sequence[str] | None = None,
     ) -> Writer:
-        """A table at ``path`` (``.zarr``) to be written in parts; use it in a ``with`` statement.
-
-        Args:
-            path: where; nothing is there until the end of the ``with`` statement, and then all of it.
-            rows: N.
-            names: the members' names.
-            parameters: the parameters' names.
-
-        Example:
-            >>> import tempfile
-            >>> path = tempfile.mkdtemp() + "/table.zarr"
-            >>> with Table.create(path, rows=4, names=["a", "b"]) as new:
-            ...     for start in (0, 2):
-            ...         new.write(start, theta=np.ones((2, 1)), log_q=np.zeros((2, 2)))
-            >>> Table.open(path)
-            StoredTable(K=2 members, N=4 simulations, d=1 parameters; gives log_q)
-        """
+        """A table at ``path`` (``.zarr``) to be written in parts; see :class:`drystone.table_files.Writer`."""
         return table_files.Writer(path, rows, names, parameters)
 
     def __repr__(self) -> str:
         gives = ", ".join(sorted(self.gives))
         sizes = f"K={self.K} members, N={self.N} simulations, d={self.d} parameters"
         return f"{type(self).__name__}({sizes}; gives {gives})"
-
-
-def _rank(draws: np.ndarray, truth: np.ndarray, axis: int) -> np.ndarray:
-    """Share of draws ≤ truth; NaN where a draw is not finite, lest a broken member pass for a calibrated one."""
-    rank = (draws <= truth).mean(axis)
-    finite = np.isfinite(draws).all(axis)
-    return rank if finite.all() else np.where(finite, rank, np.nan)
-
-
-def _covariance(draws: np.ndarray) -> np.ndarray:
-    """Covariance over S of draws (N, S, d): (N, d, d)."""
-    centred = draws - draws.mean(1, keepdims=True, dtype=float)
-    return np.einsum("nsi,nsj->nij", centred, centred) / (draws.shape[1] - 1)
 
 
 def _float(array: np.ndarray) -> np.ndarray:

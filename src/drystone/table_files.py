@@ -130,6 +130,16 @@ class Writer:
         names: the members' names.
         parameters: the parameters' names.
         block: bytes of a block of rows of all members.
+
+    Example:
+        >>> import tempfile
+        >>> from drystone import Table
+        >>> path = tempfile.mkdtemp() + "/table.zarr"
+        >>> with Table.create(path, rows=4, names=["a", "b"]) as new:
+        ...     for start in (0, 2):
+        ...         new.write(start, theta=np.ones((2, 1)), log_q=np.zeros((2, 2)))
+        >>> Table.open(path)
+        StoredTable(K=2 members, N=4 simulations, d=1 parameters; gives log_q)
     """
 
     def __init__(
