@@ -1,5 +1,6 @@
 """Tests for drystone.tabulate and drystone.tabulation."""
 
+import multiprocessing
 import os
 import re
 import signal
@@ -8,7 +9,7 @@ import sys
 import textwrap
 import time
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -272,6 +273,40 @@ def test_a_finished_table_is_read_and_one_of_other_settings_refused(tmp_path):
         ds.tabulate(MEMBERS, THETA, Y + 1, draws=9, directory=tmp_path)
 
 
+def test_a_finished_table_warns_again_of_members_left_out(tmp_path):
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="bad: RuntimeError: no draw within the prior"):
+            ds.tabulate({"bad": Raising(0.0, 1.0), **MEMBERS}, THETA, Y, draws=9, directory=tmp_path)
+
+
+def test_a_table_knows_how_many_draws_stand_behind_its_ranks(tmp_path):
+    table = ds.tabulate(MEMBERS, THETA, Y, draws=20)
+    table.save(tmp_path / "table.zarr")
+    table.save(tmp_path / "table.nc")
+    for other in (table, table.select(rows=[1, 2]), *map(ds.Table.load, tmp_path.glob("table.*"))):
+        assert other.S == 20
+    assert ds.Table.open(tmp_path / "table.zarr").S == 20
+
+
+def test_members_get_numbers_as_rows_of_one_number():
+    seen = []
+
+    def log_prob(theta, y):
+        seen.append(y.shape)
+        return stats.norm.logpdf(theta[:, 0], y[:, 0])
+
+    table = ds.tabulate([ds.adapters.from_functions(log_prob)], THETA[:, 0], Y[:, 0], draws=0)
+    ds.stack(table).posterior([ds.adapters.from_functions(log_prob)]).log_prob_batched(THETA[:5, :1], Y[:5, 0])
+    assert set(seen) == {(137, 1), (5, 1)}
+
+
+def test_members_that_cannot_be_imported_go_to_an_executor_of_processes():
+    members = {"local": ds.adapters.from_functions(lambda theta, y: stats.norm.logpdf(theta, y).sum(-1))}
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        table = ds.tabulate(members, THETA, Y, draws=0, client=pool)
+    np.testing.assert_allclose(table.log_q[0], stats.norm.logpdf(THETA, Y).sum(-1))
+
+
 def test_a_damaged_part_is_named_and_made_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Store, "finish", lambda self, table: None)  # as if killed just before the end
@@ -297,9 +332,15 @@ def test_an_ensemble_brings_its_names():
         ({"members": Normal(0.0, 1.0)}, TypeError, "give a list of one"),
         ({"y": Y[:-1]}, ValueError, "`y` must have a row for each of the 137"),
         ({"theta": THETA[0]}, ValueError, "`y` must have a row"),
-        ({"draws": -1}, ValueError, "`draws` must be a whole number of at least 0"),
-        ({"levels": (0.0, 0.5)}, ValueError, "`levels` must be in"),
-        ({"workers": 0}, ValueError, "`workers` must be"),
+        ({"members": {1: Normal(0.0, 1.0), "1": Normal(0.1, 1.0)}}, ValueError, "'1' stand more than once"),
+        ({"theta": THETA * np.nan}, ValueError, "`theta` must be finite"),
+        ({"draws": -1}, ValueError, "`draws` must be at least 0"),
+        ({"seed": -1}, ValueError, "`seed` must be at least 0"),
+        ({"levels": (0.0, 0.5)}, ValueError, "`levels` must be a sequence of numbers in"),
+        ({"levels": 0.5}, ValueError, "`levels` must be a sequence of numbers in"),
+        ({"workers": 0}, ValueError, "`workers` must be at least 1"),
+        ({"parameters": ["a"]}, ValueError, "`parameters` must have 2 entries"),
+        ({"row_weights": [1.0, 2.0]}, ValueError, "`row_weights` must have shape"),
         ({"time_limit": 0}, ValueError, "`time_limit` must be a positive"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_numpy", "checked"]
+__all__ = ["as_numpy", "checked", "rows_of_data", "whole_number"]
 
 DIMS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter"}
 
@@ -60,3 +60,20 @@ def checked(name: str, value: Any, letters: str, sizes: dict[str, int]) -> np.nd
     for letter, size in zip(letters, array.shape, strict=True):
         sizes.setdefault(letter, size)
     return array
+
+
+def rows_of_data(name: str, y: Any) -> np.ndarray:
+    """Data as an observation a row, (N, ...) with at least two axes; N numbers are N observations of one each."""
+    array = as_numpy(y)
+    if array.ndim == 0:
+        raise ValueError(f"`{name}` must hold an observation a row, (N, ...); got a single number.")
+    return array[:, None] if array.ndim == 1 else array
+
+
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """An argument as a whole number that is large enough, or say what is wrong."""
+    if not isinstance(value, int | np.integer):
+        raise TypeError(f"`{name}` must be a whole number; got {value!r}.")
+    if value < least:
+        raise ValueError(f"`{name}` must be at least {least}; got {value}.")
+    return int(value)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
-__all__ = ["AHEAD", "Crew", "Executor", "as_they_end", "connect", "cores", "crew", "in_order"]
+__all__ = ["AHEAD", "Crew", "Executor", "as_they_end", "connect", "cores", "crew", "end_with_parent", "in_order"]
 
 # Jobs in hand for each worker: one at work and one waiting, so that none is idle and few are held in memory.
 AHEAD = 2
@@ -85,7 +85,7 @@ def crew(
             ThreadPoolExecutor(workers)
             if kind == "threads"
             # Spawned, not forked: safe with threads, and the same on every system.
-            else ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _end_with_parent)
+            else ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), end_with_parent)
         )
         try:
             yield Crew(pool, AHEAD * workers)
@@ -192,7 +192,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this worker when its parent is killed; otherwise it would wait for work for ever."""
     parent = multiprocessing.parent_process()
 

@@ -18,7 +18,7 @@ import torch
 from scipy.special import logsumexp
 
 from drystone.allocation import allocate, pool
-from drystone.arrays import as_numpy
+from drystone.arrays import as_numpy, rows_of_data
 from drystone.errors import IntractableError
 from drystone.forms import IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from drystone.levels import as_levels, each_level
@@ -95,7 +95,7 @@ class StackedPosterior(ABC):
         show_progress_bars: bool = False,
     ) -> Any:
         """Draws at B observations: (*sample_shape, B, d)."""
-        y = _rows(x)
+        y = rows_of_data("x", x)
         return self._sampled(sample_shape, x, y, seed)
 
     def log_prob(self, theta: Any, x: Any = None) -> Any:
@@ -105,7 +105,7 @@ class StackedPosterior(ABC):
 
     def log_prob_batched(self, theta: Any, x: Any) -> Any:
         """Log density of theta (S, B, d) at B observations: (S, B). A theta of (B, d) counts as S = 1."""
-        y, points = _rows(x), self._points(theta)
+        y, points = rows_of_data("x", x), self._points(theta)
         points = points[None] if points.ndim == 2 else points
         if points.ndim != 3 or points.shape[1] != len(y):
             raise ValueError(
@@ -304,14 +304,6 @@ def _one_observation(x: Any) -> np.ndarray:
             "For several use the batched method."
         )
     return y.reshape(1, 1) if y.ndim == 1 else y
-
-
-def _rows(x: Any) -> np.ndarray:
-    """``x`` as an observation a row, (B, ...); B numbers are B observations of one number each."""
-    y = as_numpy(x)
-    if y.ndim == 0:
-        raise ValueError("`x` must hold an observation a row, (B, ...); got a single number.")
-    return y[:, None] if y.ndim == 1 else y
 
 
 def _like(x: Any, array: np.ndarray) -> Any:

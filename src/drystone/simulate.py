@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from drystone.arrays import whole_number
 from drystone.execution import Executor, as_they_end, crew
 from drystone.simulations.block import Block, Job, Simulator, simulate_block
 from drystone.simulations.result import Simulations
@@ -77,8 +78,8 @@ def simulate(
         default = DEFAULT_BLOCK
     if prior is None:
         raise TypeError("`prior` must be given when `simulator` is a function; only a task has its own.")
-    n, workers = _positive("n", n), _positive("workers", workers)
-    block = _positive("block", default if block is None else block)
+    n, workers = whole_number("n", n), whole_number("workers", workers)
+    block = whole_number("block", default if block is None else block)
     settings = {"simulator": name, "n": n, "seed": seed, "block": block}
     jobs = [Job(function, prior, seed, b, min(block, n - b * block)) for b in range(-(-n // block))]
     if workers > 1 and client is None:
@@ -134,15 +135,6 @@ def _failures(blocks: Iterable[Block]) -> dict[str, int]:
 
 def _listed(failures: Mapping[str, int]) -> str:
     return "; ".join(f"{reason} ({count})" for reason, count in failures.items())
-
-
-def _positive(name: str, value: int) -> int:
-    """Check that an argument is a whole number of at least 1."""
-    if not isinstance(value, int | np.integer):
-        raise TypeError(f"`{name}` must be an integer; got {value!r}.")
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1; got {value}.")
-    return int(value)
 
 
 def _check_importable(job: Job) -> None:

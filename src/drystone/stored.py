@@ -62,6 +62,7 @@ class StoredTable(Table):
         table.memory, table.names = memory, tuple(source.attributes["member"])
         table.parameters = tuple(source.attributes["parameter"])
         table.left_out = json.loads(source.attributes.get("left_out", "{}"))
+        table._S = source.attributes.get("S")
         table.K, table.weighted = len(table.names), "row_weights" in source.group
         everything = range(source.array("theta").shape[0])
         return table._of(source, np.arange(table.K), everything, None)
@@ -94,8 +95,8 @@ class StoredTable(Table):
 
     @property
     def S(self) -> int | None:
-        """How many draws a member and simulation, or None without draws."""
-        return self._source.array("draws").shape[2] if "draws" in self._statistics else None
+        """How many draws a member and simulation, kept or behind the ranks; None if that is not known."""
+        return self._source.array("draws").shape[2] if "draws" in self._statistics else self._S
 
     @property
     def theta(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -246,6 +247,7 @@ class StoredTable(Table):
             parameters=part.parameters,
             row_weights=part._weights,
             left_out=part.left_out,
+            S=part.S,
             **{str(key): array for key, array in values.items()},
         )
 

@@ -50,6 +50,7 @@ class Table:
         parameters: the parameters' names.
         row_weights: a_n ≥ 0, (N,); scaled to sum 1. Importance weights if θ came from a proposal.
         left_out: members that could not be tabulated, and why; for the record.
+        S: how many draws stood behind ``rank``, if the draws are not given; calibration bands look at it.
 
     Example:
         >>> import numpy as np
@@ -76,6 +77,7 @@ class Table:
         parameters: Sequence[str] | None = None,
         row_weights: Any = None,
         left_out: Mapping[str, str] | None = None,
+        S: int | None = None,
     ) -> None:
         sizes: dict[str, int] = {}
         self.theta = np.array(checked("theta", theta, "Nd", sizes), float)
@@ -124,7 +126,7 @@ class Table:
         self.parameters = different_names("parameters", parameters, self.d, "theta")
         self.weighted = row_weights is not None
         self.row_weights = scaled_weights(row_weights, self.N)
-        self.left_out = dict(left_out or {})
+        self.left_out, self._S = dict(left_out or {}), S
         self._memory: dict[Any, Any] = {}
 
     # ── sizes ────────────────────────────────────────────────────────────────────────────────────────────
@@ -141,8 +143,8 @@ class Table:
 
     @property
     def S(self) -> int | None:
-        """How many draws a member and simulation, or None without draws."""
-        return self.draws.shape[2] if "draws" in self._statistics else None
+        """How many draws a member and simulation, kept or behind the ranks; None if that is not known."""
+        return self.draws.shape[2] if "draws" in self._statistics else self._S
 
     @property
     def effective_rows(self) -> float:
@@ -301,7 +303,7 @@ class Table:
         """A table with these rows, our parameters, and no members yet; checked already, so not checked again."""
         table = object.__new__(Table)
         table.theta, table.y, table.parameters, table._memory = theta, y, self.parameters, {}
-        table.left_out = self.left_out
+        table.left_out, table._S = self.left_out, self._S
         return table
 
     # ── sums over rows ───────────────────────────────────────────────────────────────────────────────────

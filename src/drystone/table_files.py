@@ -57,6 +57,8 @@ def to_dataset(table: Table) -> xarray.Dataset:
     attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     if table.left_out:
         attributes["left_out"] = json.dumps(table.left_out)
+    if table.S is not None:
+        attributes["S"] = table.S
     return xarray.Dataset(data, coords, attributes)
 
 
@@ -76,6 +78,7 @@ def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) 
         for dim in ("member", "parameter")
     )
     arguments["left_out"] = json.loads(attributes.get("left_out", "{}"))
+    arguments["S"] = int(attributes["S"]) if "S" in attributes else None
     return arguments
 
 
@@ -100,7 +103,7 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
             dataset.to_netcdf(temporary, engine="h5netcdf")
         return
     with Writer(path, table.N, table.names, table.parameters) as new:
-        start, new.left_out = 0, table.left_out
+        start, new.left_out, new.S = 0, table.left_out, table.S
         for columns in table.each(_columns):
             draws = columns.pop("draws", ())
             new.write(start, **columns)
@@ -154,6 +157,7 @@ class Writer:
             raise ValueError(f"a table is written in parts as `.zarr`; got {os.fspath(path)!r}.")
         self.path, self.rows, self.names, self.parameters, self.block = path, rows, list(names), parameters, block
         self.left_out: Mapping[str, str] = {}
+        self.S: int | None = None
         self._written: dict[str, int] = {}
         self._levels: list[float] = []
         self._exit = ExitStack()
@@ -254,9 +258,12 @@ class Writer:
         if self._levels:
             levels = np.array(self._levels)
             self._group.create_array("level", data=levels, dimension_names=("level",))
-        attributes = {"format": FORMAT, "version": VERSION, "member": self.names, "parameter": list(parameters)}
+        attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+        attributes |= {"member": self.names, "parameter": list(parameters)}
         if self.left_out:
             attributes["left_out"] = json.dumps(dict(self.left_out))
+        if self.S is not None:
+            attributes["S"] = self.S
         self._group.attrs.update(attributes)
         seal(self._temporary)
 

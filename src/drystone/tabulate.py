@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from drystone.arrays import as_numpy, checked
+from drystone.arrays import checked, rows_of_data, whole_number
 from drystone.members import Member
+from drystone.selection import different_names, scaled_weights
 from drystone.table import Table
 from drystone.tabulation.job import Job, Part, Plan, too_slow
 from drystone.tabulation.store import Store, digest
@@ -56,15 +57,17 @@ def tabulate(
         members: Posteriors by name, or a sequence of them, such as an :class:`~drystone.Ensemble`. Anything with
             ``log_prob(theta, y)`` or ``sample(n, y)``; see :mod:`drystone.adapters` for other libraries'.
         theta: True parameters of simulations that no member was trained on, (N, d).
-        y: Their data, (N, ...).
+        y: Their data, (N, ...). Members always get at least two axes: N numbers are given to them as (N, 1).
         draws: Draws a member and simulation; 0 for densities alone.
         keep_draws: Keep the draws too (the energy score and sample aggregation need them): K·N·S·d numbers.
         levels: Of the quantiles. Intervals of a mixture need those of its members at several levels, or draws.
         seed: Of all draws.
         client: A Dask client, or an executor with ``submit``, to work on instead.
-        workers: Processes on this machine. With 1 and no time limit the work is done in this process.
-        time_limit: Seconds that each member may take; one that takes longer is stopped and left out. With a
-            ``client`` it is left behind in a thread, since a cluster's worker cannot be stopped.
+        workers: Processes on this machine. With 1 and no time limit the work is done in this process. A script
+            that has it done in others needs ``if __name__ == "__main__":``.
+        time_limit: Seconds that each member may take; one that takes longer is stopped, with the process it runs
+            in, and left out. With a ``client`` it is left behind in a thread, since a cluster's worker cannot be
+            stopped.
         chunk: Rows a member is given to a worker for at once.
         directory: Where finished parts are kept and, in the end, ``table.zarr``. The same call continues after a
             kill, and reads a finished table. After a change of the members use another directory.
@@ -85,22 +88,35 @@ def tabulate(
         Table(K=2 members, N=20 simulations, d=2 parameters; gives interval, log_q, mean, moments, rank)
     """
     sizes: dict[str, int] = {}
-    theta = np.array(checked("theta", theta, "Nd", sizes), float)
-    y = as_numpy(y)
-    if y.ndim == 0 or len(y) != len(theta):
+    theta, y = np.array(checked("theta", theta, "Nd", sizes), float), rows_of_data("y", y)
+    if len(y) != len(theta):
         raise ValueError(f"`y` must have a row for each of the {len(theta)} rows of `theta`; got shape {y.shape}.")
+    if not np.isfinite(theta).all():
+        raise ValueError("`theta` must be finite.")
+    parameters = different_names("parameters", parameters, sizes["d"], "theta")
+    row_weights = None if row_weights is None else scaled_weights(row_weights, len(theta))
     named = _named(members, sizes["d"])
-    plan = Plan(_whole("draws", draws, 0), _levels(levels), bool(keep_draws), int(seed), _limit(time_limit))
-    workers, chunk = _whole("workers", workers, 1), _whole("chunk", chunk, 1)
+    plan = Plan(
+        whole_number("draws", draws, 0),
+        _levels(levels),
+        bool(keep_draws),
+        whole_number("seed", seed, 0),
+        _limit(time_limit),
+    )
+    workers, chunk = whole_number("workers", workers), whole_number("chunk", chunk)
     rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
     store = None
     if directory is not None:
         asked = {"names": list(named), "draws": plan.draws, "levels": plan.levels, "keep_draws": plan.keep_draws}
-        store = Store(Path(directory), asked | {"seed": plan.seed, "theta": digest(theta), "y": digest(y)})
+        asked |= {"seed": plan.seed, "theta": digest(theta), "y": digest(y), "parameters": parameters}
+        asked["row_weights"] = None if row_weights is None else digest(row_weights)
+        store = Store(Path(directory), asked)
         if (table := store.finished()) is not None:
+            if table.left_out:
+                _warn_of(table.left_out, len(named), " Remove table.* from the directory to try them again.")
             return table
 
-    collected = Collected(list(named), len(theta))
+    collected = Collected(list(named), len(theta), plan.draws)
 
     def missing() -> Iterator[Job]:
         """Jobs that remain, made when they are asked for; none for a member that has failed meanwhile."""
@@ -134,10 +150,11 @@ class Collected:
     Args:
         names: the members.
         N: how many rows.
+        draws: how many draws stand behind the statistics.
     """
 
-    def __init__(self, names: list[str], N: int) -> None:
-        self.names, self.N = names, N
+    def __init__(self, names: list[str], N: int, draws: int) -> None:
+        self.names, self.N, self.draws = names, N, draws
         self.arrays: dict[str | float, np.ndarray] = {}
         self.without: dict[str | float, set[str]] = {}
         self.seconds = dict.fromkeys(names, 0.0)
@@ -165,11 +182,10 @@ class Collected:
     def table(self, theta: np.ndarray, y: np.ndarray, parameters: Sequence[str] | None, row_weights: Any) -> Table:
         """The table of the members that did not fail, with the statistics that all of them give."""
         kept = [k for k, name in enumerate(self.names) if name not in self.left_out]
-        why = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
         if not kept:
-            raise RuntimeError(f"every member failed. {why}")
+            raise RuntimeError(f"every member failed. {_listed(self.left_out)}")
         if self.left_out:
-            warnings.warn(f"{len(self.left_out)} of {len(self.names)} members are left out. {why}", stacklevel=3)
+            _warn_of(self.left_out, len(self.names))
         names = [self.names[k] for k in kept]
         held = {key: self.arrays.pop(key) for key in self._of_all(names)}
         held = held if not self.left_out else {key: array[kept] for key, array in held.items()}
@@ -181,6 +197,7 @@ class Collected:
             parameters=parameters,
             row_weights=row_weights,
             left_out=self.left_out,
+            S=self.draws or None,
             **{key: array for key, array in held.items() if isinstance(key, str)},
         )
 
@@ -211,13 +228,21 @@ def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Memb
         pairs = list(zip(names, members, strict=True))
     if not pairs:
         raise ValueError("`members` is empty; expected at least one posterior.")
+    different_names("members", [name for name, _ in pairs], len(pairs), "member")
     return {name: Member(name, member, d) for name, member in pairs}
 
 
+def _warn_of(left_out: Mapping[str, str], K: int, hint: str = "") -> None:
+    warnings.warn(f"{len(left_out)} of {K} members are left out. {_listed(left_out)}{hint}", stacklevel=4)
+
+
+def _listed(left_out: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in left_out.items()) + "."
+
+
 def _levels(levels: Sequence[float]) -> tuple[float, ...]:
-    for level in levels:
-        if not 0 < level < 1:
-            raise ValueError(f"`levels` must be in (0, 1); got {level}.")
+    if not isinstance(levels, Sequence) or not all(0 < level < 1 for level in levels):
+        raise ValueError(f"`levels` must be a sequence of numbers in (0, 1); got {levels!r}.")
     return tuple(sorted({round(float(level), 12) for level in levels}))
 
 
@@ -225,12 +250,6 @@ def _limit(time_limit: float | None) -> float | None:
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"`time_limit` must be a positive number of seconds or None; got {time_limit}.")
     return None if time_limit is None else float(time_limit)
-
-
-def _whole(name: str, value: int, least: int) -> int:
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"`{name}` must be a whole number of at least {least}; got {value!r}.")
-    return int(value)
 
 
 def _some(names: Sequence[str]) -> str:

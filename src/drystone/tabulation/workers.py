@@ -6,12 +6,12 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 from typing import Any
 
 import cloudpickle
 
-from drystone.execution import AHEAD, as_they_end, crew
+from drystone.execution import AHEAD, as_they_end, crew, end_with_parent
 from drystone.tabulation.job import Job, Part, described, tabulate_rows, too_slow
 
 __all__ = ["parts"]
@@ -27,7 +27,9 @@ def parts(jobs: Iterable[Job], workers: int, client: Any) -> Iterator[tuple[Job,
     """Yield each job with what came of it, in the order in which they end."""
     if client is not None:
         with crew(client) as hands:
-            for job, future in as_they_end(jobs, lambda job: hands.submit(tabulate_or_give_up, job), hands.ahead):
+            for job, future in as_they_end(
+                jobs, lambda job: hands.submit(_on_cluster, cloudpickle.dumps(job)), hands.ahead
+            ):
                 yield job, _outcome(future, job)
         return
     jobs = iter(jobs)
@@ -41,7 +43,7 @@ def parts(jobs: Iterable[Job], workers: int, client: Any) -> Iterator[tuple[Job,
     from pebble import ProcessPool
 
     # Spawned, not forked: safe with the threads of torch and Numba, and the same on every system.
-    pool = ProcessPool(workers, initializer=_prepare, context=multiprocessing.get_context("spawn"))
+    pool = ProcessPool(workers, initializer=end_with_parent, context=multiprocessing.get_context("spawn"))
     try:
         for job, future in as_they_end(
             jobs,
@@ -70,11 +72,20 @@ def _outcome(future: Future[Part], job: Job) -> Part:
         return future.result()
     except CancelledError:  # no fault of the member's: the cluster was closed
         raise
+    except BrokenExecutor as error:
+        raise RuntimeError(
+            "no process could be started to work in. A script that tabulates with `workers` or `time_limit` must "
+            'do so below `if __name__ == "__main__":`, because each process reads the script again.'
+        ) from error
     except Exception as error:  # the process died, or the member does not survive the journey to it
         limit, code = job.plan.limit, getattr(error, "exitcode", None)
         if limit and (isinstance(error, TimeoutError) or code == GAVE_UP):
             return Part(reason=too_slow(limit), seconds=limit)
         return Part(reason=described(error) if code is None else f"its process died with exit code {code}")
+
+
+def _on_cluster(packed: bytes) -> Part:
+    return tabulate_or_give_up(cloudpickle.loads(packed))
 
 
 def _in_process(packed: bytes) -> Part:
@@ -88,10 +99,6 @@ def _in_process(packed: bytes) -> Part:
 
 def _last_resort(job: Job) -> float | None:
     return None if job.plan.limit is None else job.plan.limit + LAST_RESORT
-
-
-def _prepare() -> None:
-    """Runs once in each process, after everything has been imported and before any clock is started."""
 
 
 def _chain(first: Job, others: Iterator[Job]) -> Iterator[Job]:
