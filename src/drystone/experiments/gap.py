@@ -1,0 +1,72 @@
+r"""How far from the truth: the Kullback–Leibler divergence of each method from the exact posterior, in nats.
+
+.. math:: \mathrm{KL} = \mathrm E_{p(\theta, y)} [\log p(\theta \mid y) - \log q(\theta \mid y)]
+
+Estimated on the test simulations whose exact posterior is known; the same rows for all methods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from drystone.experiments.ensembles import TASKS, Plan, exact, tables
+from drystone.experiments.experiment import Experiment
+from drystone.experiments.markdown import estimate, grid
+from drystone.experiments.scoreboard import mean
+from drystone.experiments.settings import spline
+from drystone.forms import LocalMixture, Mixture
+from drystone.scores import LogScore, RankCvM
+from drystone.stack import stack
+from drystone.table import Table
+
+__all__ = ["EXPERIMENT", "densities"]
+
+SETTINGS = [spline(task) for task in TASKS]
+# The hybrid's share of calibration: D of a poor ensemble is about 0.01, so this is worth a tenth of a nat.
+RANK = 10.0
+
+
+def densities(validation: Table, test: Table) -> dict[str, np.ndarray]:
+    """Return each method's log density at the test simulations, (N,)."""
+    best = int(validation.log_q.mean(1).argmax())
+    fits = {
+        "stacked": stack(validation, Mixture(), LogScore()),
+        "hybrid": stack(validation, Mixture(), LogScore() + RANK * RankCvM()),
+        "local": stack(validation, LocalMixture(), LogScore()),
+    }
+    uniform = logsumexp(test.log_q, axis=0) - np.log(test.K)
+    return {"best": test.log_q[best], "uniform": uniform} | {
+        name: fit.apply(test).log_q for name, fit in fits.items()
+    }
+
+
+def run(plan: Plan) -> dict[str, Any]:
+    """Return task → method → divergence, and what share of the best member's stacking takes away."""
+    results = {}
+    for setting in SETTINGS:
+        log_p = exact(setting, plan)
+        log_q = {name: rows[: len(log_p)] for name, rows in densities(*tables(setting, plan)).items()}
+        results[setting.task] = {
+            "rows": len(log_p),
+            "divergence": {name: mean(log_p - rows) for name, rows in log_q.items()},
+            "gain over best": {name: mean(rows - log_q["best"]) for name, rows in log_q.items() if name != "best"},
+        }
+    return {"config": [asdict(setting.under(plan)) for setting in SETTINGS], "hybrid": RANK, "tasks": results}
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return a row a task."""
+    methods = list(next(iter(result["tasks"].values()))["divergence"])
+    rows = []
+    for task, row in result["tasks"].items():
+        divergence = row["divergence"]
+        share = 1 - divergence["stacked"]["value"] / divergence["best"]["value"]
+        rows.append([task, *(estimate(divergence[m]) for m in methods), f"{share:.0%}", str(row["rows"])])
+    return grid(["task", *methods, "gap closed by stacking", "rows"], rows)
+
+
+EXPERIMENT = Experiment("divergence from the exact posterior in nats, by method, five tasks", run, table)

@@ -1,0 +1,59 @@
+"""Weights that depend on the data against weights that do not, with few and with many stacking simulations."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from drystone.experiments.ensembles import TASKS, Plan, Setting, members, shown, simulations, tables
+from drystone.experiments.experiment import Experiment
+from drystone.experiments.markdown import estimate, grid
+from drystone.experiments.scoreboard import mean
+from drystone.experiments.settings import spline
+from drystone.forms import LocalMixture, Mixture
+from drystone.scores import LogScore
+from drystone.stack import stack
+from drystone.table import Table
+
+__all__ = ["EXPERIMENT"]
+
+SETTINGS = [spline(task) for task in TASKS]
+MANY = 10_000
+
+
+def many(setting: Setting, plan: Plan) -> Table:
+    """Return the members' densities on many more stacking simulations."""
+    more = replace(setting, stacking=MANY)
+    theta, y = simulations(more, replace(plan, quick=False), "stacking")
+    y = shown(setting.task, y)
+    return Table(theta, y, log_q=members(setting, plan).log_prob(theta, y, workers=plan.workers))
+
+
+def compared(table: Table, test: Table) -> dict[str, Any]:
+    """Return global and local log densities on the test rows, and the gain, paired."""
+    log_q = {form: stack(table, form, LogScore()).apply(test).log_q for form in (Mixture(), LocalMixture())}
+    everywhere, local = log_q.values()
+    return {"global": mean(everywhere), "local": mean(local), "gain": mean(local - everywhere)}
+
+
+def run(plan: Plan) -> dict[str, Any]:
+    """Return task → stacking simulations → global, local, gain."""
+    results = {}
+    for setting in SETTINGS:
+        validation, test = tables(setting, plan)
+        test = Table(test.theta, test.y, log_q=test.log_q)
+        results[setting.task] = {str(t.N): compared(t, test) for t in (validation, many(setting, plan))}
+    return {"config": [asdict(setting.under(plan)) for setting in SETTINGS], "tasks": results}
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return a row a task and number of simulations."""
+    rows = [
+        [task, f"{int(n):,}", estimate(row["global"]), estimate(row["local"]), estimate(row["gain"], "+")]
+        for task, sizes in result["tasks"].items()
+        for n, row in sizes.items()
+    ]
+    return grid(["task", "stacking simulations", "global", "local", "gain of local"], rows)
+
+
+EXPERIMENT = Experiment("local weights against global ones, five tasks", run, table)

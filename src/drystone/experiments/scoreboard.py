@@ -1,0 +1,100 @@
+"""Best, uniform and stacked on every task by the paper's three metrics, each stacked for the metric it is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from drystone.compare import METRICS, Metric, compare
+from drystone.experiments.ensembles import Plan, Setting, exact, tables
+from drystone.experiments.markdown import estimate, grid, number
+from drystone.experiments.published import published
+from drystone.forms import IntervalAggregation, Mixture, View
+from drystone.forms.interval import IntervalView
+from drystone.scores import IntervalScore, LogScore, MomentScore
+from drystone.stack import stack
+from drystone.stacking import Stacking
+from drystone.table import Table
+
+__all__ = ["METHODS", "board", "run", "scoreboard"]
+
+METHODS = ("best", "uniform", "stacked")
+ALPHA = 0.1
+
+
+def _coverage_error(view: View, a: np.ndarray) -> np.ndarray:
+    """|coverage − 90 %| averaged over parameters: of aggregated intervals by their ends, of posteriors by ranks."""
+    if isinstance(view, IntervalView):
+        lower, upper = view.interval(ALPHA).numpy().transpose(2, 0, 1)
+        inside = (lower <= view.theta.numpy()) & (view.theta.numpy() <= upper)
+    else:
+        r = view.rank().numpy()
+        inside = (ALPHA / 2 <= r) & (r <= 1 - ALPHA / 2)
+    return np.abs(a @ inside - (1 - ALPHA)).mean(1)
+
+
+COVERAGE = Metric("coverage error", frozenset({"interval"}), _coverage_error, alpha=ALPHA)
+JUDGES = {metric.name: metric for metric in (*METRICS, COVERAGE)}
+
+
+def fits(table: Table) -> dict[str, Stacking]:
+    """Stack for each metric: mixtures for density and moments, aggregated conformal intervals for coverage."""
+    intervals = IntervalAggregation(ALPHA, weights="auto", conformal=True)
+    return {
+        "log density": stack(table, Mixture(), LogScore()),
+        "coverage error": stack(table, intervals, IntervalScore(ALPHA)),
+        "moment error": stack(table, Mixture(), MomentScore(diagonal=True)),
+    }
+
+
+def scoreboard(validation: Table, test: Table) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return metric → method → value, its standard error, and the paired gains over best and uniform."""
+    board = {}
+    for metric, fit in fits(validation).items():
+        frame = compare(validation, test, fit, metrics=(JUDGES[metric],)).frame.set_index("method")
+        columns = ["value", "se", "gain", "gain_se", "gain_over_uniform", "gain_over_uniform_se"]
+        board[metric] = {
+            method: {column: float(value) for column, value in frame.loc[method, columns].dropna().items()}
+            for method in METHODS
+        }
+        board[metric]["best"]["member"] = str(frame.loc["best", "member"])
+    return board
+
+
+def run(settings: Sequence[Setting], plan: Plan) -> dict[str, Any]:
+    """Return each task's scoreboard, with the exact posterior's log density where it is known."""
+    results = {}
+    for setting in settings:
+        validation, test = tables(setting, plan)
+        stacked = stack(validation)
+        log_p = exact(setting, plan)
+        gap = log_p - stacked.apply(test).log_q[: len(log_p)]
+        results[setting.task] = {
+            "metrics": scoreboard(validation, test),
+            "exact": {**mean(log_p), "rows": len(log_p), "gap": mean(gap)},
+            "members": test.K,
+            "members with weight": int(np.count_nonzero(stacked.weights)),
+        }
+    return {"config": [asdict(setting.under(plan)) for setting in settings], "tasks": results}
+
+
+def mean(rows: np.ndarray) -> dict[str, float]:
+    """Return the mean of rows and its standard error."""
+    return {"value": float(rows.mean()), "se": float(rows.std(ddof=1) / np.sqrt(len(rows)))}
+
+
+def board(result: dict[str, Any], family: str) -> str:
+    """Return the table: ours with standard errors, the paper's beside it, and the exact posterior's."""
+    lines = []
+    for task, row in result["tasks"].items():
+        for metric, methods in row["metrics"].items():
+            ours = [estimate(methods[method]) for method in METHODS]
+            gain = estimate({"value": methods["stacked"]["gain"], "se": methods["stacked"]["gain_se"]}, "+")
+            paper = [number(published(family, task, metric, method)) for method in METHODS]
+            ceiling = estimate(row["exact"]) if metric == "log density" else ""
+            lines.append([task if metric == "log density" else "", metric, *ours, gain, " / ".join(paper), ceiling])
+    head = ["task", "metric", *METHODS, "gain over best", f"paper: {' / '.join(METHODS)}", "exact posterior"]
+    return grid(head, lines)
