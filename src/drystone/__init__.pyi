@@ -22,6 +22,7 @@ from .stack import stack
 from .stacking import Stacking
 from .sweep import Configuration, Sweep
 from .table import Table
+from .tabulate import tabulate
 from .tasks import Task
 from .train import train
 from .tune import Tuned, tune
@@ -63,6 +64,7 @@ __all__ = [
     "simulate",
     "solvers",
     "stack",
+    "tabulate",
     "tasks",
     "toy",
     "train",

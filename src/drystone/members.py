@@ -20,6 +20,9 @@ from drystone.errors import IntractableError
 
 __all__ = ["Member", "name_members"]
 
+# Libraries whose posteriors have methods of our names with other arguments.
+FOREIGN = ("bayesflow", "lampe", "sbi", "zuko")
+
 
 @dataclass(frozen=True)
 class Member:
@@ -34,6 +37,14 @@ class Member:
     name: str
     posterior: Any
     d: int
+
+    def __post_init__(self) -> None:
+        library = type(self.posterior).__module__.partition(".")[0]
+        if library in FOREIGN:
+            raise TypeError(
+                f"member {self.name!r} is a {type(self.posterior).__name__} of {library}, whose methods have "
+                f"other arguments than ours; wrap it: ds.adapters.from_{library}(...)."
+            )
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log q(θ_n | y_n) for paired rows theta (N, d), y (N, ...): (N,)."""

@@ -43,6 +43,7 @@ class Table:
         names: the members' names.
         parameters: the parameters' names.
         row_weights: a_n ≥ 0, (N,); scaled to sum 1. Importance weights if θ came from a proposal.
+        left_out: members that could not be tabulated, and why; for the record.
 
     Example:
         >>> import numpy as np
@@ -65,6 +66,7 @@ class Table:
         names: Sequence[str] | None = None,
         parameters: Sequence[str] | None = None,
         row_weights: Any = None,
+        left_out: Mapping[str, str] | None = None,
     ) -> None:
         sizes: dict[str, int] = {}
         self.theta = np.array(checked("theta", theta, "Nd", sizes), float)
@@ -113,6 +115,7 @@ class Table:
         self.parameters = _names("parameters", parameters, self.d, "theta")
         self.weighted = row_weights is not None
         self.row_weights = _row_weights(row_weights, self.N)
+        self.left_out = dict(left_out or {})
         self._memory: dict[Any, Any] = {}
 
     # ── sizes ────────────────────────────────────────────────────────────────────────────────────────────
@@ -282,6 +285,7 @@ class Table:
         """A table with these rows, our parameters, and no members yet; checked already, so not checked again."""
         table = object.__new__(Table)
         table.theta, table.y, table.parameters, table._memory = theta, y, self.parameters, {}
+        table.left_out = self.left_out
         return table
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,10 @@ def to_dataset(table: Table) -> xarray.Dataset:
     if table.levels:
         data["quantiles"] = (("level", *DIMS), np.stack([held[level] for level in table.levels]))
         coords["level"] = list(table.levels)
-    return xarray.Dataset(data, coords, {"format": FORMAT, "version": VERSION})
+    attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    if table.left_out:
+        attributes["left_out"] = json.dumps(table.left_out)
+    return xarray.Dataset(data, coords, attributes)
 
 
 def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
@@ -64,6 +68,7 @@ def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
     arguments["names"], arguments["parameters"] = (
         [str(value) for value in dataset[dim].values] for dim in ("member", "parameter")
     )
+    arguments["left_out"] = json.loads(dataset.attrs.get("left_out", "{}"))
     return arguments
 
 

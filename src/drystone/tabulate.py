@@ -1,0 +1,237 @@
+"""From members and simulations to a table: the bridge between training posteriors and stacking them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from drystone.arrays import as_numpy, checked
+from drystone.members import Member
+from drystone.table import Table
+from drystone.tabulation.job import Job, Part, Plan, too_slow
+from drystone.tabulation.store import Store, digest
+from drystone.tabulation.workers import parts
+
+__all__ = ["tabulate"]
+
+# Rows of a job: what a worker is given at once and what a killed run may lose.
+CHUNK = 1000
+
+
+def tabulate(
+    members: Mapping[str, Any] | Sequence[Any],
+    theta: Any,
+    y: Any,
+    draws: int = 1000,
+    keep_draws: bool = False,
+    levels: Sequence[float] = (0.05, 0.95),
+    seed: int = 0,
+    client: Any = None,
+    *,
+    workers: int = 1,
+    time_limit: float | None = None,
+    chunk: int = CHUNK,
+    directory: str | os.PathLike[str] | None = None,
+    parameters: Sequence[str] | None = None,
+    row_weights: Any = None,
+) -> Table:
+    r"""Ask every member about every simulation: :math:`\log q_k(\theta_n \mid y_n)`, and draws from it.
+
+    Of the draws only their statistics are kept: ranks of the true parameters, means, covariances and quantiles.
+    Rows are worked through in small blocks, so memory does not grow with ``draws``. The result depends on the
+    members, the simulations, ``draws`` and ``seed`` only: not on ``chunk``, ``workers``, ``client`` or
+    interruptions.
+
+    A member that raises, hangs, gives draws that are not finite or finds none within the prior is left out with
+    a warning, and the rest goes on; ``table.left_out`` has the reasons. What some members cannot give (MCMC draws
+    have no density) is not in the table, with a warning that names them.
+
+    Args:
+        members: Posteriors by name, or a sequence of them, such as an :class:`~drystone.Ensemble`. Anything with
+            ``log_prob(theta, y)`` or ``sample(n, y)``; see :mod:`drystone.adapters` for other libraries'.
+        theta: True parameters of simulations that no member was trained on, (N, d).
+        y: Their data, (N, ...).
+        draws: Draws a member and simulation; 0 for densities alone.
+        keep_draws: Keep the draws too (the energy score and sample aggregation need them): K·N·S·d numbers.
+        levels: Of the quantiles. Intervals of a mixture need those of its members at several levels, or draws.
+        seed: Of all draws.
+        client: A Dask client, or an executor with ``submit``, to work on instead.
+        workers: Processes on this machine. With 1 and no time limit the work is done in this process.
+        time_limit: Seconds that each member may take; one that takes longer is stopped and left out. With a
+            ``client`` it is left behind in a thread, since a cluster's worker cannot be stopped.
+        chunk: Rows a member is given to a worker for at once.
+        directory: Where finished parts are kept and, in the end, ``table.zarr``. The same call continues after a
+            kill, and reads a finished table. After a change of the members use another directory.
+        parameters: Names of θ.
+        row_weights: See :class:`~drystone.Table`.
+
+    Example:
+        >>> import numpy as np
+        >>> import drystone as ds
+        >>> class Normal:
+        ...     def __init__(self, shift): self.shift = shift
+        ...     def log_prob(self, theta, y): return -((theta - y - self.shift) ** 2).sum(1)
+        ...     def sample(self, n, y, seed):
+        ...         noise = np.random.default_rng(seed).normal(size=(n, *y.shape))
+        ...         return y + self.shift + noise / np.sqrt(2)
+        >>> theta = np.random.default_rng(0).normal(size=(20, 2))
+        >>> ds.tabulate({"left": Normal(-0.1), "right": Normal(0.2)}, theta, theta + 0.3)
+        Table(K=2 members, N=20 simulations, d=2 parameters; gives interval, log_q, mean, moments, rank)
+    """
+    sizes: dict[str, int] = {}
+    theta = np.array(checked("theta", theta, "Nd", sizes), float)
+    y = as_numpy(y)
+    if y.ndim == 0 or len(y) != len(theta):
+        raise ValueError(f"`y` must have a row for each of the {len(theta)} rows of `theta`; got shape {y.shape}.")
+    named = _named(members, sizes["d"])
+    plan = Plan(_whole("draws", draws, 0), _levels(levels), bool(keep_draws), int(seed), _limit(time_limit))
+    workers, chunk = _whole("workers", workers, 1), _whole("chunk", chunk, 1)
+    rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
+    store = None
+    if directory is not None:
+        asked = {"names": list(named), "draws": plan.draws, "levels": plan.levels, "keep_draws": plan.keep_draws}
+        store = Store(Path(directory), asked | {"seed": plan.seed, "theta": digest(theta), "y": digest(y)})
+        if (table := store.finished()) is not None:
+            return table
+
+    collected = Collected(list(named), len(theta))
+
+    def missing() -> Iterator[Job]:
+        """Jobs that remain, made when they are asked for; none for a member that has failed meanwhile."""
+        for name, member in named.items():
+            for start in range(0, len(theta), rows):
+                if name in collected.left_out:
+                    break
+                job = Job(member, plan, start, theta[start : start + rows], y[start : start + rows])
+                part = None if store is None else store.find(job)
+                if part is None:
+                    yield job
+                else:
+                    collected.put(job, part)
+                    progress.update(len(job.theta))
+
+    with tqdm(total=len(named) * len(theta), unit=" rows", disable=None) as progress:
+        for job, part in parts(missing(), workers, client):
+            if store is not None and not part.reason:
+                store.keep(job, part)
+            collected.put(job, part)
+            progress.update(len(job.theta))
+    table = collected.table(theta, y, parameters, row_weights)
+    if store is not None:
+        store.finish(table)
+    return table
+
+
+class Collected:
+    """What the members have said so far: arrays (K, N, ...) by statistic.
+
+    Args:
+        names: the members.
+        N: how many rows.
+    """
+
+    def __init__(self, names: list[str], N: int) -> None:
+        self.names, self.N = names, N
+        self.arrays: dict[str | float, np.ndarray] = {}
+        self.without: dict[str | float, set[str]] = {}
+        self.seconds = dict.fromkeys(names, 0.0)
+        self.left_out: dict[str, str] = {}
+
+    def put(self, job: Job, part: Part) -> None:
+        """Take in what came of a job, or note why its member is left out."""
+        name, limit = job.member.name, job.plan.limit
+        self.seconds[name] += part.seconds
+        reason = part.reason or (too_slow(limit) if limit is not None and self.seconds[name] > limit else "")
+        if reason:
+            self.left_out.setdefault(name, reason)
+            return
+        for key in job.plan.statistics:
+            if key not in part.statistics:
+                self.without.setdefault(key, set()).add(name)
+        for key, rows in part.statistics.items():
+            array = self.arrays.get(key, np.zeros((0,), rows.dtype))
+            dtype = np.result_type(array, rows)
+            if array.size == 0:
+                array = np.zeros((len(self.names), self.N, *rows.shape[1:]), dtype)
+            self.arrays[key] = array.astype(dtype, copy=False)
+            self.arrays[key][self.names.index(name), job.start : job.start + len(rows)] = rows
+
+    def table(self, theta: np.ndarray, y: np.ndarray, parameters: Sequence[str] | None, row_weights: Any) -> Table:
+        """The table of the members that did not fail, with the statistics that all of them give."""
+        kept = [k for k, name in enumerate(self.names) if name not in self.left_out]
+        why = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
+        if not kept:
+            raise RuntimeError(f"every member failed. {why}")
+        if self.left_out:
+            warnings.warn(f"{len(self.left_out)} of {len(self.names)} members are left out. {why}", stacklevel=3)
+        names = [self.names[k] for k in kept]
+        held = {key: self.arrays.pop(key) for key in self._of_all(names)}
+        held = held if not self.left_out else {key: array[kept] for key, array in held.items()}
+        return Table(
+            theta,
+            y,
+            quantiles={key: array for key, array in held.items() if isinstance(key, float)},
+            names=names,
+            parameters=parameters,
+            row_weights=row_weights,
+            left_out=self.left_out,
+            **{key: array for key, array in held.items() if isinstance(key, str)},
+        )
+
+    def _of_all(self, names: list[str]) -> list[str | float]:
+        """The statistics that all of these members give; a warning says which they do not, and who."""
+        lacking: dict[tuple[str, ...], list[str | float]] = {}
+        for key in self.arrays:
+            without = tuple(name for name in names if name in self.without.get(key, ()))
+            lacking.setdefault(without, []).append(key)
+        for without, keys in lacking.items():
+            if without:
+                listed = ", ".join(f"`{key}`" for key in keys)
+                warnings.warn(f"the table has no {listed}: {_some(without)} cannot give it.", stacklevel=4)
+        return lacking.get((), [])
+
+
+def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Member]:
+    """Members by name: a mapping's keys, an ensemble's names, or member_0 and so on."""
+    if not isinstance(members, Mapping | Sequence):
+        raise TypeError(
+            "`members` must be a mapping of names to posteriors or a sequence of posteriors; "
+            f"got {type(members).__name__}. For one posterior give a list of one."
+        )
+    if isinstance(members, Mapping):
+        pairs = [(str(name), member) for name, member in members.items()]
+    else:
+        names = getattr(members, "names", [f"member_{k}" for k in range(len(members))])
+        pairs = list(zip(names, members, strict=True))
+    if not pairs:
+        raise ValueError("`members` is empty; expected at least one posterior.")
+    return {name: Member(name, member, d) for name, member in pairs}
+
+
+def _levels(levels: Sequence[float]) -> tuple[float, ...]:
+    for level in levels:
+        if not 0 < level < 1:
+            raise ValueError(f"`levels` must be in (0, 1); got {level}.")
+    return tuple(sorted({round(float(level), 12) for level in levels}))
+
+
+def _limit(time_limit: float | None) -> float | None:
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"`time_limit` must be a positive number of seconds or None; got {time_limit}.")
+    return None if time_limit is None else float(time_limit)
+
+
+def _whole(name: str, value: int, least: int) -> int:
+    if not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of at least {least}; got {value!r}.")
+    return int(value)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

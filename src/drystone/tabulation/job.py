@@ -1,0 +1,150 @@
+"""One member over a range of rows: its densities, its draws, and the statistics of the draws."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drystone.errors import IntractableError
+from drystone.members import Member
+from drystone.table import Table
+from drystone.threads import one_thread
+
+__all__ = ["Job", "Part", "Plan", "described", "tabulate_rows", "too_slow"]
+
+# A member is asked for this many rows at once, and for at most this many numbers. Both are part of what
+# is computed, since every block has a random stream of its own: a caller cannot change them.
+ROWS, NUMBERS = 50, 2_000_000
+ROWS_WITHOUT_DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of every member.
+
+    Attributes:
+        draws: draws a row; 0 for densities alone.
+        levels: of the quantiles.
+        keep_draws: whether the draws themselves are wanted.
+        seed: of all draws.
+        limit: seconds a member may take, or None.
+    """
+
+    draws: int
+    levels: tuple[float, ...]
+    keep_draws: bool
+    seed: int
+    limit: float | None
+
+    @property
+    def statistics(self) -> tuple[str | float, ...]:
+        """The table's keys of what is asked."""
+        cov, kept = ("cov",) * (self.draws > 1), ("draws",) * self.keep_draws
+        return ("log_q", *(("rank", "mean", *cov, *self.levels, *kept) if self.draws else ()))
+
+    def block(self, d: int) -> int:
+        """Rows of a block: few enough that its draws fit in memory whatever their number."""
+        return max(1, min(ROWS, NUMBERS // (self.draws * d))) if self.draws else ROWS_WITHOUT_DRAWS
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A member and the rows it is asked about.
+
+    Attributes:
+        member: the member.
+        plan: what it is asked.
+        start: number of the first row; a multiple of the plan's block.
+        theta: true parameters of the rows, (n, d).
+        y: their data, (n, ...).
+    """
+
+    member: Member
+    plan: Plan
+    start: int
+    theta: np.ndarray
+    y: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What came of a job.
+
+    Attributes:
+        statistics: arrays (n, ...) by the table's keys: ``log_q``, ``rank``, ``mean``, ``cov``, ``draws``, levels.
+        reason: why the member failed; '' if it did not.
+        seconds: how long it took.
+    """
+
+    statistics: Mapping[str | float, np.ndarray] = field(default_factory=dict)
+    reason: str = ""
+    seconds: float = 0.0
+
+
+def tabulate_rows(job: Job) -> Part:
+    """Work through the rows of a job block by block. This is what a worker runs; it never raises."""
+    begin = time.monotonic()
+    size, blocks = job.plan.block(job.theta.shape[1]), []
+    try:
+        with one_thread():
+            for first in range(0, len(job.theta), size):
+                if job.plan.limit is not None and time.monotonic() - begin > job.plan.limit:
+                    return Part(reason=too_slow(job.plan.limit), seconds=time.monotonic() - begin)
+                blocks.append(_block(job, slice(first, first + size)))
+    except Exception as error:
+        return Part(reason=described(error), seconds=time.monotonic() - begin)
+    statistics = {key: np.concatenate([block[key] for block in blocks]) for key in blocks[0]}
+    return Part(statistics, seconds=time.monotonic() - begin)
+
+
+def described(error: BaseException) -> str:
+    """An error in one line."""
+    message = str(error).partition("\n")[0][:300]
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def too_slow(limit: float) -> str:
+    """The reason of a member that was given up."""
+    return f"took longer than the time limit of {limit:g} s"
+
+
+def _block(job: Job, rows: slice) -> dict[str | float, np.ndarray]:
+    """The statistics of one block of rows that this member can give."""
+    member, plan, theta, y = job.member, job.plan, job.theta[rows], job.y[rows]
+    statistics: dict[str | float, np.ndarray] = {}
+    missing: list[IntractableError] = []
+    try:
+        statistics["log_q"] = member.log_prob(theta, y)
+    except IntractableError as error:
+        missing.append(error)
+    if plan.draws:
+        try:
+            draws = member.sample(plan.draws, y, _seed(job, rows.start))
+            statistics |= _statistics(theta, np.ascontiguousarray(draws.swapaxes(0, 1)), plan)
+        except IntractableError as error:
+            missing.append(error)
+    if not statistics:
+        raise missing[0]
+    return statistics
+
+
+def _statistics(theta: np.ndarray, draws: np.ndarray, plan: Plan) -> dict[str | float, np.ndarray]:
+    """What a table holds of draws (n, S, d)."""
+    if not np.isfinite(draws).all():
+        raise ValueError(f"{(~np.isfinite(draws)).any(-1).mean():.2%} of the draws are not finite.")
+    table = Table(theta, draws=draws[None])
+    return {
+        key: (getattr(table, key) if isinstance(key, str) else table.quantile(key))[0]
+        for key in plan.statistics
+        if key != "log_q"
+    }
+
+
+def _seed(job: Job, first: int) -> int:
+    """A seed of this member, by name, and this block: whoever else is tabulated, wherever it is done."""
+    key = (zlib.crc32(job.member.name.encode()), job.start + first)
+    return int(np.random.SeedSequence(job.plan.seed, spawn_key=key).generate_state(1, np.uint64)[0] >> 2)

@@ -1,0 +1,117 @@
+"""Where jobs are worked on: in this process, in processes that can be stopped, or on a cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from itertools import islice
+from typing import Any
+
+import cloudpickle
+
+from drystone.ensemble import cores
+from drystone.tabulation.job import Job, Part, described, tabulate_rows, too_slow
+
+__all__ = ["parts"]
+
+# Jobs in hand for each worker: one at work and one waiting, so that none is idle and few are held in memory.
+AHEAD = 2
+# Exit code of a process that gave up its member and itself with it.
+GAVE_UP = 75
+# A process counts its own time, from when it has the member. One that cannot even do that, because the member
+# holds the interpreter's lock, is stopped from outside this many seconds later.
+LAST_RESORT = 60
+
+
+def parts(jobs: Iterable[Job], workers: int, client: Any) -> Iterator[tuple[Job, Part]]:
+    """Yield each job with what came of it, in the order in which they end."""
+    if client is not None:
+        dask = hasattr(client, "get_executor")
+        executor, threads = (client.get_executor(), sum(client.nthreads().values())) if dask else (client, cores())
+        yield from _as_they_end(jobs, lambda job: executor.submit(tabulate_or_give_up, job), AHEAD * threads)
+        return
+    jobs = iter(jobs)
+    first = next(jobs, None)
+    if first is None:
+        return
+    jobs = _chain(first, jobs)
+    if workers == 1 and first.plan.limit is None:
+        yield from ((job, tabulate_rows(job)) for job in jobs)
+        return
+    from pebble import ProcessPool
+
+    # Spawned, not forked: safe with the threads of torch and Numba, and the same on every system.
+    pool = ProcessPool(workers, initializer=_prepare, context=multiprocessing.get_context("spawn"))
+    try:
+        yield from _as_they_end(
+            jobs,
+            lambda job: pool.schedule(_in_process, args=[cloudpickle.dumps(job)], timeout=_last_resort(job)),
+            AHEAD * workers,
+        )
+    finally:
+        pool.stop()
+        pool.join()
+
+
+def tabulate_or_give_up(job: Job) -> Part:
+    """Work on a job in a thread that is left behind if it hangs: a cluster's worker cannot be killed from here."""
+    if job.plan.limit is None:
+        return tabulate_rows(job)
+    answer: list[Part] = []
+    thread = threading.Thread(target=lambda: answer.append(tabulate_rows(job)), daemon=True)
+    thread.start()
+    thread.join(job.plan.limit)
+    return answer[0] if answer else Part(reason=too_slow(job.plan.limit), seconds=job.plan.limit)
+
+
+def _as_they_end(
+    jobs: Iterable[Job], submit: Callable[[Job], Future[Part]], at_once: int
+) -> Iterator[tuple[Job, Part]]:
+    """Keep ``at_once`` jobs submitted."""
+    jobs, running = iter(jobs), {}
+    try:
+        while True:
+            running |= {submit(job): job for job in islice(jobs, at_once - len(running))}
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job = running.pop(future)
+                yield job, _outcome(future, job)
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def _outcome(future: Future[Part], job: Job) -> Part:
+    try:
+        return future.result()
+    except Exception as error:  # the process died, or the member does not survive the journey to it
+        limit, code = job.plan.limit, getattr(error, "exitcode", None)
+        if limit and (isinstance(error, TimeoutError) or code == GAVE_UP):
+            return Part(reason=too_slow(limit), seconds=limit)
+        return Part(reason=described(error) if code is None else f"its process died with exit code {code}")
+
+
+def _in_process(packed: bytes) -> Part:
+    """Work on a job in a process that ends together with a member that hangs."""
+    job = cloudpickle.loads(packed)
+    part = tabulate_or_give_up(job)
+    if job.plan.limit is not None and part.seconds >= job.plan.limit:
+        os._exit(GAVE_UP)
+    return part
+
+
+def _last_resort(job: Job) -> float | None:
+    return None if job.plan.limit is None else job.plan.limit + LAST_RESORT
+
+
+def _prepare() -> None:
+    """Runs once in each process, after everything has been imported and before any clock is started."""
+
+
+def _chain(first: Job, others: Iterator[Job]) -> Iterator[Job]:
+    yield first
+    yield from others
