@@ -1,4 +1,5 @@
-from . import flows, forms, scores, solvers, tasks, toy
+from . import diagnostics, flows, forms, plots, scores, solvers, tasks, toy
+from .advice import Advice, advise
 from .compare import Comparison, compare
 from .ensemble import Ensemble
 from .errors import ConvergenceWarning, IntractableError, StackingError
@@ -29,6 +30,7 @@ from .tune import Tuned, tune
 
 __version__: str
 __all__ = [
+    "Advice",
     "Comparison",
     "Configuration",
     "ConvergenceWarning",
@@ -57,9 +59,12 @@ __all__ = [
     "Table",
     "Task",
     "Tuned",
+    "advise",
     "compare",
+    "diagnostics",
     "flows",
     "forms",
+    "plots",
     "scores",
     "simulate",
     "solvers",

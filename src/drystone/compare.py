@@ -15,11 +15,13 @@ import torch
 
 from drystone.forms import IntervalAggregation, Mixture, View
 from drystone.levels import each_level
+from drystone.methods import Fits, methods, named, single
 from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RowScore, Score
 from drystone.stack import stack
 from drystone.stacking import Stacking
 from drystone.table import Table
 from drystone.threads import one_thread
+from drystone.uncertain import plus_minus
 from drystone.weighted import resampled, standard_error
 
 __all__ = ["METRICS", "Comparison", "Metric", "compare"]
@@ -120,7 +122,7 @@ class Comparison:
 def compare(
     validation: Table,
     test: Table,
-    fits: Mapping[str, Stacking] | Stacking | None = None,
+    fits: Fits = None,
     *,
     metrics: tuple[Metric, ...] = METRICS,
     seed: int = 0,
@@ -140,15 +142,7 @@ def compare(
     if fits is None:
         score: Score = LogScore() if "log_q" in validation.gives else EnergyScore()
         fits = stack(validation, Mixture(), score)
-    if isinstance(fits, Stacking):
-        fits = {"stacked": fits}
-    if not isinstance(fits, Mapping):
-        raise TypeError(
-            f"`fits` must be a Stacking or a mapping of names to Stackings; got {type(fits).__name__}."
-        )
-    clash = {"best", "uniform"} & set(fits)
-    if clash:
-        raise ValueError(f"`fits` may not be called {sorted(clash)}; these names are taken.")
+    fits = named(fits)
     # The same resamplings for every method: that is what makes the gains paired.
     weightings = np.stack(list(resampled(test.row_weights, BOOTSTRAP, seed)))
     blocks, left_out = [], {}
@@ -170,11 +164,9 @@ def _judge(
     for table in (validation, test):
         if not metric.needs <= table.gives:
             raise ValueError(f"needs {', '.join(sorted(metric.needs))}; the table gives {', '.join(table.gives)}.")
-    K = test.K
     chosen = _best_member(metric, validation)
-    uniform = Mixture().combine({"weights": torch.full((K,), 1 / K, dtype=torch.float64)}, test)
-    views = {"best": _single(test, chosen), "uniform": uniform}
-    views |= {name: fit.view(test) for name, fit in fits.items() if _speaks(fit, metric, test)}
+    fits = {name: fit for name, fit in fits.items() if _at_level(fit, metric)}
+    views = {"best": single(test, chosen), **methods(test, fits, metric.needs)}
     measured = {method: _measure(metric, view, weightings) for method, view in views.items()}
     lines = []
     for method, (value, spread) in measured.items():
@@ -191,25 +183,17 @@ def _judge(
     return pd.DataFrame(lines)
 
 
-def _speaks(fit: Stacking, metric: Metric, test: Table) -> bool:
-    """Whether a fit can be judged by a metric on this table: a sampler has no density, an interval one level."""
-    form = fit.form
-    if not all(need in form.gives and form.requires(need) in test.gives for need in metric.needs):
-        return False
-    return not isinstance(form, IntervalAggregation) or metric.alpha in each_level(form.alpha)
+def _at_level(fit: Stacking, metric: Metric) -> bool:
+    """Whether a fit has the intervals a metric looks at: aggregated ones exist at the fitted levels only."""
+    return not isinstance(fit.form, IntervalAggregation) or metric.alpha in each_level(fit.form.alpha)
 
 
 def _best_member(metric: Metric, validation: Table) -> int:
     a = validation.row_weights[None]
-    values = [metric.sign * metric.value(_single(validation, k), a)[0] for k in range(validation.K)]
+    values = [metric.sign * metric.value(single(validation, k), a)[0] for k in range(validation.K)]
     if np.isnan(values).all():
         raise ValueError(f"no member has a finite {metric.name} on the validation rows.")
     return int(np.nanargmin(values))
-
-
-def _single(table: Table, k: int) -> View:
-    """Member k alone, as a mixture of one."""
-    return Mixture().combine({"weights": torch.ones(1, dtype=torch.float64)}, table.select(members=[k]))
 
 
 def _measure(metric: Metric, view: View, weightings: np.ndarray) -> tuple[float, np.ndarray]:
@@ -235,15 +219,7 @@ def _printed(frame: pd.DataFrame) -> str:
         lines.append(f"{metric} ({first['better']} is better{floor})")
         for row in block.to_dict("records"):
             label = f"{row['method']} ({row['member']})" if row["member"] else row["method"]
-            value = _pair(row["value"], row["se"])
-            gains = [_pair(row[column], row[f"{column}_se"], "+") for column in ("gain", "gain_over_uniform")]
+            value = plus_minus(row["value"], row["se"])
+            gains = [plus_minus(row[column], row[f"{column}_se"], "+") for column in ("gain", "gain_over_uniform")]
             lines.append(f"  {label:<32}{value:>22}{gains[0]:>24}{gains[1]:>24}")
     return "\n".join(lines)
-
-
-def _pair(value: float, se: float, sign: str = "") -> str:
-    """``value ± se`` with the digits that the standard error supports."""
-    if np.isnan(value):
-        return ""
-    digits = 4 if not 1e-12 < se < np.inf else int(np.clip(1 - np.floor(np.log10(se)), 0, 8))
-    return f"{value:{sign}.{digits}f} ± {se:.{digits}f}"

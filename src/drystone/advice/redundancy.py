@@ -1,0 +1,92 @@
+"""Which members could go: what each adds to the others, and which say the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from drystone.advice.refit import Problem
+from drystone.scores import RowScore
+from drystone.stacking import Stacking
+from drystone.table import Table
+from drystone.weighted import standard_error
+
+__all__ = ["DropOne", "drop_one", "duplicates"]
+
+# Log densities as alike as this come from members of which one adds nothing to the other that could be measured.
+ALIKE = 0.999
+
+
+@dataclass(frozen=True, eq=False)
+class DropOne:
+    """What is lost on the rows fitted if a member is left out and the others are refitted.
+
+    Attributes:
+        loss: increase of the loss, (K,); 0 for members that are not used.
+        se: its standard error, paired over rows, (K,); NaN if the score is not a mean over rows.
+    """
+
+    loss: np.ndarray
+    se: np.ndarray
+
+    @property
+    def redundant(self) -> np.ndarray:
+        """Whether leaving it out costs less than the standard error, (K,).
+
+        For the log score this is the likelihood ratio test at 5%: with a score of z standard errors for the
+        member's weight the loss is z²/2N, its standard error z/N, so their ratio is below one for z below 2.
+        """
+        return (self.se > 0) & (self.loss < self.se)
+
+
+def drop_one(asked: Problem, fit: Stacking) -> DropOne:
+    """Leave out each member that is used, one at a time, and refit.
+
+    Args:
+        asked: form, score and rows.
+        fit: the answer.
+    """
+    table = asked.table
+    loss, se = np.zeros(table.K), np.zeros(table.K)
+    with_all = _rows(fit, table)
+    for k in fit.form.used(fit.params)[0]:
+        others = asked.part(members=np.delete(np.arange(table.K), k))
+        if not others.possible:
+            loss[k], se[k] = np.inf, np.nan
+            continue
+        without = others.solve()
+        loss[k] = max(without.loss - fit.loss, 0.0)
+        without_it = _rows(without, others.table)
+        paired = None if with_all is None or without_it is None else without_it - with_all
+        se[k] = np.nan if paired is None else standard_error(paired, table.row_weights)
+    return DropOne(loss, se)
+
+
+def duplicates(table: Table) -> list[tuple[str, ...]]:
+    """Groups of members whose log densities are correlated by more than ALIKE, each with its nearest ones.
+
+    Rows where any member has density 0 are left out; without ``log_q`` nothing is said.
+    """
+    if "log_q" not in table.gives:
+        return []
+    log_q = table.log_q[:, np.isfinite(table.log_q).all(0)]
+    if log_q.shape[1] < 3:
+        return []
+    centred = log_q - log_q.mean(1, keepdims=True)
+    centred /= np.linalg.norm(centred, axis=1, keepdims=True) + 1e-300  # a constant is like nothing else
+    groups = connected_components(csr_array(centred @ centred.T > ALIKE), directed=False)[1]
+    members = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)]
+    return [tuple(table.names[k] for k in group) for group in members if len(group) > 1]
+
+
+def _rows(fit: Stacking, table: Table) -> np.ndarray | None:
+    """The loss of each row, (N,), if the score is a mean over rows."""
+    if not all(isinstance(term, RowScore) for _, term in fit.score.terms):
+        return None
+    with torch.no_grad():
+        view = fit.view(table)
+        return sum(c * term.rows(view).numpy() for c, term in fit.score.terms if isinstance(term, RowScore))

@@ -1,0 +1,86 @@
+"""The same stack again, on other rows or members."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from drystone.errors import ConvergenceWarning
+from drystone.forms import Form
+from drystone.scores import Score
+from drystone.stack import stack
+from drystone.stacking import Stacking
+from drystone.table import Table
+
+__all__ = ["Problem", "problem"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a fit was asked: a form and a score on the rows of a table.
+
+    Attributes:
+        table: the rows and members, without what the score does not look at.
+        form: how members are combined.
+        score: what is minimised.
+        seed: of the solver.
+    """
+
+    table: Table
+    form: Form
+    score: Score
+    seed: int = 0
+
+    def on(self, table: Table) -> Problem:
+        """The same question of other rows or members."""
+        return Problem(table, self.form, self.score, self.seed)
+
+    def part(self, members: object = None, rows: object = None) -> Problem:
+        """The same question of some members and some rows."""
+        return self.on(self.table.select(members, rows))
+
+    @cached_property
+    def possible(self) -> bool:
+        """Whether every row has a density under some member, if densities are looked at."""
+        dense = any("log_q" in term.needs for _, term in self.score.terms)
+        return not (dense and bool((self.table.log_q == -np.inf).all(0).any()))
+
+    def solve(self) -> Stacking:
+        """The fit. Warnings were given when the user fitted; a refit that stops early is as good as it is."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "ranks alone are not a strict criterion")
+            return stack(self.table, self.form, self.score, seed=self.seed)
+
+    def loss_on(self, table: Table) -> float:
+        """Fit here, and judge on other rows with the same members; +inf if these cannot explain all rows."""
+        return self.solve().evaluate(table)["loss"] if self.possible else np.inf
+
+
+def problem(fit: Stacking, table: Table, seed: int = 0) -> Problem:
+    """What ``fit`` was asked on ``table``, the rows it was fitted to, less what it dropped."""
+    if set(table.names) != set(fit.names):
+        raise ValueError("`table` must have the members of `fit`.")
+    members = [name for name in fit.names if name not in fit.dropped.get("members", [])]
+    dropped = fit.dropped.get("rows", [])
+    table = table.select(members=members, rows=np.setdiff1d(np.arange(table.N), dropped) if dropped else None)
+    loss = fit.evaluate(table)["loss"] if len(members) == len(fit.names) else fit.loss
+    if not np.isclose(loss, fit.loss, rtol=1e-6, atol=1e-9):
+        raise ValueError(
+            f"`table` must hold the rows that `fit` was fitted to: its loss there was {fit.loss:.6g}, "
+            f"on these rows it is {loss:.6g}."
+        )
+    needs = {fit.form.requires(need) for _, term in fit.score.terms for need in term.needs}
+    if needs == {"log_q"}:  # then selecting rows and members need not copy draws
+        table = Table(
+            table.theta,
+            table.y,
+            log_q=table.log_q,
+            names=table.names,
+            parameters=table.parameters,
+            row_weights=table.row_weights if table.weighted else None,
+        )
+    return Problem(table, fit.form, fit.score, seed)

@@ -1,0 +1,72 @@
+"""Ranks of true parameters among draws: simulation-based calibration (Talts et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from drystone.methods import Fits, methods
+from drystone.table import Table
+
+__all__ = ["Ranks", "middle", "ranks"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    r"""Ranks in (0, 1) of the true parameters, uniform where a posterior is exact.
+
+    A share r of S draws takes S + 1 values; kept here is :math:`u = (S r + ½) / (S + 1)`, which lies in the middle
+    of its share of (0, 1): at z a multiple of 1/(S + 1), :math:`P(u \le z) = z` exactly if the posterior is.
+
+    Attributes:
+        members: (K, N, d).
+        methods: uniform weights and the fits, by name, (N, d) each.
+        names: of the members.
+        parameters: of θ.
+        row_weights: a_n, (N,).
+        draws: S, the draws behind each rank, or None where the table does not say; then u = r.
+    """
+
+    members: np.ndarray
+    methods: Mapping[str, np.ndarray]
+    names: tuple[str, ...]
+    parameters: tuple[str, ...]
+    row_weights: np.ndarray
+    draws: int | None
+
+    @property
+    def effective_rows(self) -> int:
+        """1 / Σ a_n², rounded: N if rows are weighted alike."""
+        return round(1 / float((self.row_weights**2).sum()))
+
+
+def ranks(table: Table, fits: Fits = None) -> Ranks:
+    """Ranks of each member, of uniform weights and of each fit that has any.
+
+    Args:
+        table: rows that neither members nor fits have seen, with ``rank`` or ``draws``.
+        fits: a stacking, or several by name; an aggregated interval has no ranks and is left out.
+
+    Example:
+        >>> import drystone as ds
+        >>> r = ranks(ds.toy.table(300, seed=1), ds.stack(ds.toy.table(300)))
+        >>> r.members.shape, list(r.methods), r.methods["stacked"].shape
+        ((4, 300, 1), ['uniform', 'stacked'], (300, 1))
+    """
+    if "rank" not in table.gives:
+        raise ValueError(f"ranks need `rank` or `draws`; the table gives: {', '.join(sorted(table.gives))}.")
+    with torch.no_grad():
+        of_methods = {
+            name: middle(view.rank().numpy(), view.S) for name, view in methods(table, fits, {"rank"}).items()
+        }
+    return Ranks(
+        middle(table.rank, table.S), of_methods, table.names, table.parameters, table.row_weights, table.S
+    )
+
+
+def middle(rank: np.ndarray, S: int | None) -> np.ndarray:
+    """(S r + ½) / (S + 1)."""
+    return rank if S is None else (S * rank + 0.5) / (S + 1)

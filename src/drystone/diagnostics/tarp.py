@@ -1,0 +1,72 @@
+r"""Tests of accuracy with random points (TARP; Lemos, Coogan, Hezaveh & Perreault-Levasseur 2023).
+
+Pick a reference point x for each simulation, and draw the ball around it that reaches to the true θ. The share of
+draws inside is uniform where the posterior is exact, in all parameters at once; and an estimate for which it is
+uniform *for every reference that depends on y* is exact, which ranks of single parameters cannot say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from drystone.arrays import as_numpy
+from drystone.diagnostics.calibration import Calibration, calibration, rank_grid
+from drystone.diagnostics.ranks import Ranks, middle
+from drystone.methods import Fits, methods
+from drystone.table import Table
+
+__all__ = ["tarp"]
+
+
+def tarp(
+    table: Table, fits: Fits = None, *, references: Any = None, seed: int = 0, level: float = 0.95
+) -> Calibration:
+    r"""ECDFs of the share of draws nearer than θ to a random point: expected coverage against credibility.
+
+    .. math::
+        f_n = \frac1S \sum_s 1\{\|\tilde\theta_{ns} - x_n\| \le \|\theta_n - x_n\|\}
+
+    Below the diagonal at high levels, the posterior is overconfident; off it on one side only, biased. Distances are
+    in units of the range of each parameter over the table. Draws of your own are a table of one member:
+    ``Table(theta, draws=draws[None])``.
+
+    Args:
+        table: rows that neither members nor fits have seen, with ``draws``.
+        fits: a stacking, or several by name; those that have no draws are left out.
+        references: points x_n, (N, d); None for uniform ones in the box of the table's θ.
+        seed: of the references, and of the draws of stacks.
+        level: of the band.
+
+    Returns:
+        curves with one column, named "ball".
+    """
+    if "draws" not in table.gives:
+        raise ValueError(f"TARP needs `draws`; the table gives: {', '.join(sorted(table.gives))}.")
+    low, high = table.theta.min(0), table.theta.max(0)
+    size = np.where(high > low, high - low, 1.0)
+    if references is None:
+        x = low + size * np.random.default_rng(seed).random(table.theta.shape)
+    else:
+        x = as_numpy(references)
+        if x.shape != table.theta.shape:
+            raise ValueError(f"`references` must have shape (N, d) = {table.theta.shape}; got {x.shape}.")
+
+    def share(draws: np.ndarray) -> np.ndarray:
+        """u of f_n for draws (N, S, d), (N, 1)."""
+        inside = _distance(draws, x[:, None], size) <= _distance(table.theta, x, size)[:, None]
+        return middle(inside.mean(1), draws.shape[1])[:, None]
+
+    with torch.no_grad():
+        of_methods = {
+            name: share(view.draws(seed=seed).numpy()) for name, view in methods(table, fits, {"draws"}).items()
+        }
+    of_members = np.stack([share(np.asarray(table.draws[k])) for k in range(table.K)])
+    shares = Ranks(of_members, of_methods, table.names, ("ball",), table.row_weights, table.S)
+    return calibration(shares, rank_grid(table.S), level)
+
+
+def _distance(points: np.ndarray, x: np.ndarray, size: np.ndarray) -> np.ndarray:
+    return (((points - x) / size) ** 2).sum(-1)
