@@ -15,7 +15,9 @@ def main() -> None:
     )
     parser.add_argument("name", choices=NAMES, metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="a small version, to see that everything works")
-    parser.add_argument("--directory", default="runs/paper", help="where everything is kept (default: %(default)s)")
+    parser.add_argument(
+        "--directory", default="runs/paper", help="where everything is kept (default: %(default)s)"
+    )
     parser.add_argument("--workers", type=int, help="cores to use (default: all)")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()

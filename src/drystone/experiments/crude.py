@@ -7,51 +7,84 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drystone.experiments.ensembles import Plan, Setting, members, shown, simulations
+from drystone.experiments.densities import best, density_table, mean, uniform
+from drystone.experiments.ensembles import Plan, Setting, members
 from drystone.experiments.experiment import Experiment
+from drystone.experiments.figures import COLOURS, curve, panel
 from drystone.experiments.markdown import estimate, grid
-from drystone.experiments.scoreboard import mean
 from drystone.forms import Mixture
 from drystone.stack import stack
 from drystone.sweep import Sweep
-from drystone.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["EXPERIMENT"]
 
-# Members × epochs = 5,000 member-epochs each. A thousand members meet a thousand stacking simulations, so that
-# a prior on the weights may matter: half a simulation for each member.
+# Members × epochs = 5,000 in all of them.
 SPLIT = {10: 500, 50: 100, 200: 25, 1000: 5}
-FORMS = {"stacked": Mixture(), "with a Dirichlet prior": Mixture(concentration=1.5)}
+QUICK_SPLIT = {2: 12, 8: 3}
+# A thousand members meet a thousand stacking simulations, so that a prior on the weights may matter.
+PRIOR = Mixture(concentration=1.1)
 
 
-def setting(K: int, plan: Plan) -> Setting:
-    """Return K members of equally many epochs, none stopped early."""
-    if plan.quick:
-        K, epochs = K // 5, max(1, SPLIT[K] // 25)
-    else:
-        epochs = SPLIT[K]
-    return Setting("slcp", "nsf", Sweep(), K, epochs=epochs, patience=None, label=f"crude{K}")
+def setting(K: int, epochs: int) -> Setting:
+    """Return K members of equally many epochs, none stopped early; of each the best epoch is kept."""
+    return Setting("slcp", "nsf", Sweep(), K, epochs=epochs, patience=None, label=f"{K}x{epochs}")
 
 
 def run(plan: Plan) -> dict[str, Any]:
     """Return for each number of members the log density of best, uniform and stacked."""
+    settings = [setting(K, epochs) for K, epochs in (QUICK_SPLIT if plan.quick else SPLIT).items()]
     results = {}
-    for K in SPLIT:
-        at = setting(K, plan)
+    for at in settings:
         ensemble = members(at, plan)
-        validation, test = (_densities(ensemble, at, plan, use) for use in ("stacking", "test"))
-        best = test.log_q[int(validation.log_q.mean(1).argmax())]
-        uniform = Mixture().combine({"weights": _uniform(test.K)}, test).log_q().numpy()
-        fits = {name: stack(validation, form) for name, form in FORMS.items()}
-        stacked = {name: fit.apply(test).log_q for name, fit in fits.items()}
-        results[str(test.K)] = {
-            "epochs": at.under(plan).epochs,
-            "log density": {m: mean(q) for m, q in {"best": best, "uniform": uniform, **stacked}.items()},
-            "gain over best": mean(stacked["stacked"] - best),
-            "members with weight": int(np.count_nonzero(fits["stacked"].weights)),
-            "member seconds": round(float(ensemble.frame["seconds"].sum()), 1),
+        validation, test = (density_table(ensemble, at, plan, use) for use in ("stacking", "test"))
+        fit, regularised = stack(validation), stack(validation, PRIOR)
+        log_q = {
+            "best": best(validation, test),
+            "uniform": uniform(test),
+            "stacked": fit.apply(test).log_q,
+            "with a Dirichlet prior": regularised.apply(test).log_q,
         }
-    return {"config": [asdict(setting(K, plan)) for K in SPLIT], "members": results}
+        results[str(at.members)] = {
+            "epochs": at.epochs,
+            "log density": {method: mean(rows) for method, rows in log_q.items()},
+            "gain over best": mean(log_q["stacked"] - log_q["best"]),
+            "members with weight": int(np.count_nonzero(fit.weights)),
+            "seconds of training": round(float(ensemble.frame["seconds"].sum()), 1),
+        }
+    return {
+        "config": [asdict(at.under(plan)) for at in settings],
+        "concentration": PRIOR.concentration,
+        "members": results,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return a row a number of members."""
+    head = ["members × epochs", "best", "uniform", "stacked", "with a Dirichlet prior", "members with weight"]
+    rows = [
+        [f"{K} × {row['epochs']}", *(estimate(row["log density"][m]) for m in head[1:5]), str(row[head[5]])]
+        for K, row in result["members"].items()
+    ]
+    return grid(head, rows)
+
+
+def draw(result: dict[str, Any]) -> Figure:
+    """Draw log density against the number of members."""
+    figure, ax = panel("SLCP: the same work spent on few or on many", "members × epochs", "log density")
+    K = [int(k) for k in result["members"]]
+    for method in ("best", "uniform", "stacked", "with a Dirichlet prior"):
+        values = [row["log density"][method] for row in result["members"].values()]
+        curve(ax, K, values, method, COLOURS[method])
+    ax.set_xscale("log")
+    ax.set_xticks(K, [f"{k} × {row['epochs']}" for k, row in result["members"].items()])
+    ax.minorticks_off()
+    ax.legend(frameon=False)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "many crude members against a few careful ones, at equal work", run, table, {"crude": draw}
+)

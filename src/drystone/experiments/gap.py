@@ -11,12 +11,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
+from drystone.experiments.densities import best, mean, uniform
 from drystone.experiments.ensembles import TASKS, Plan, exact, tables
 from drystone.experiments.experiment import Experiment
 from drystone.experiments.markdown import estimate, grid
-from drystone.experiments.scoreboard import mean
 from drystone.experiments.settings import spline
 from drystone.forms import LocalMixture, Mixture
 from drystone.scores import LogScore, RankCvM
@@ -32,14 +31,12 @@ RANK = 10.0
 
 def densities(validation: Table, test: Table) -> dict[str, np.ndarray]:
     """Return each method's log density at the test simulations, (N,)."""
-    best = int(validation.log_q.mean(1).argmax())
     fits = {
         "stacked": stack(validation, Mixture(), LogScore()),
         "hybrid": stack(validation, Mixture(), LogScore() + RANK * RankCvM()),
         "local": stack(validation, LocalMixture(), LogScore()),
     }
-    uniform = logsumexp(test.log_q, axis=0) - np.log(test.K)
-    return {"best": test.log_q[best], "uniform": uniform} | {
+    return {"best": best(validation, test), "uniform": uniform(test)} | {
         name: fit.apply(test).log_q for name, fit in fits.items()
     }
 

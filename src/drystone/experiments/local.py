@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from drystone.experiments.ensembles import TASKS, Plan, Setting, members, shown, simulations, tables
+from drystone.experiments.densities import density_table, mean
+from drystone.experiments.ensembles import TASKS, Plan, members
 from drystone.experiments.experiment import Experiment
 from drystone.experiments.markdown import estimate, grid
-from drystone.experiments.scoreboard import mean
 from drystone.experiments.settings import spline
 from drystone.forms import LocalMixture, Mixture
 from drystone.scores import LogScore
@@ -19,14 +19,6 @@ __all__ = ["EXPERIMENT"]
 
 SETTINGS = [spline(task) for task in TASKS]
 MANY = 10_000
-
-
-def many(setting: Setting, plan: Plan) -> Table:
-    """Return the members' densities on many more stacking simulations."""
-    more = replace(setting, stacking=MANY)
-    theta, y = simulations(more, replace(plan, quick=False), "stacking")
-    y = shown(setting.task, y)
-    return Table(theta, y, log_q=members(setting, plan).log_prob(theta, y, workers=plan.workers))
 
 
 def compared(table: Table, test: Table) -> dict[str, Any]:
@@ -40,9 +32,11 @@ def run(plan: Plan) -> dict[str, Any]:
     """Return task → stacking simulations → global, local, gain."""
     results = {}
     for setting in SETTINGS:
-        validation, test = tables(setting, plan)
-        test = Table(test.theta, test.y, log_q=test.log_q)
-        results[setting.task] = {str(t.N): compared(t, test) for t in (validation, many(setting, plan))}
+        ensemble = members(setting, plan)
+        test = density_table(ensemble, setting, plan, "test")
+        few = density_table(ensemble, setting, plan, "stacking")
+        many = density_table(ensemble, replace(setting, stacking=MANY), plan, "stacking")
+        results[setting.task] = {str(rows.N): compared(rows, test) for rows in (few, many)}
     return {"config": [asdict(setting.under(plan)) for setting in SETTINGS], "tasks": results}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from drystone.compare import METRICS, Metric, compare
+from drystone.experiments.densities import mean
 from drystone.experiments.ensembles import Plan, Setting, exact, tables
 from drystone.experiments.markdown import estimate, grid, number
 from drystone.experiments.published import published
@@ -32,7 +33,7 @@ def _coverage_error(view: View, a: np.ndarray) -> np.ndarray:
         inside = (lower <= view.theta.numpy()) & (view.theta.numpy() <= upper)
     else:
         r = view.rank().numpy()
-        inside = (ALPHA / 2 <= r) & (r <= 1 - ALPHA / 2)
+        inside = (r >= ALPHA / 2) & (r <= 1 - ALPHA / 2)
     return np.abs(a @ inside - (1 - ALPHA)).mean(1)
 
 
@@ -81,11 +82,6 @@ def run(settings: Sequence[Setting], plan: Plan) -> dict[str, Any]:
     return {"config": [asdict(setting.under(plan)) for setting in settings], "tasks": results}
 
 
-def mean(rows: np.ndarray) -> dict[str, float]:
-    """Return the mean of rows and its standard error."""
-    return {"value": float(rows.mean()), "se": float(rows.std(ddof=1) / np.sqrt(len(rows)))}
-
-
 def board(result: dict[str, Any], family: str) -> str:
     """Return the table: ours with standard errors, the paper's beside it, and the exact posterior's."""
     lines = []
@@ -95,6 +91,8 @@ def board(result: dict[str, Any], family: str) -> str:
             gain = estimate({"value": methods["stacked"]["gain"], "se": methods["stacked"]["gain_se"]}, "+")
             paper = [number(published(family, task, metric, method)) for method in METHODS]
             ceiling = estimate(row["exact"]) if metric == "log density" else ""
-            lines.append([task if metric == "log density" else "", metric, *ours, gain, " / ".join(paper), ceiling])
+            lines.append(
+                [task if metric == "log density" else "", metric, *ours, gain, " / ".join(paper), ceiling]
+            )
     head = ["task", "metric", *METHODS, "gain over best", f"paper: {' / '.join(METHODS)}", "exact posterior"]
     return grid(head, lines)

@@ -1,0 +1,78 @@
+"""How many simulations the weights of fifty members need, with and without a Dirichlet prior on them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from drystone.experiments.densities import best, density_table, mean, uniform
+from drystone.experiments.ensembles import Plan, members
+from drystone.experiments.experiment import Experiment
+from drystone.experiments.figures import COLOURS, panel
+from drystone.experiments.markdown import grid, number
+from drystone.experiments.settings import spline
+from drystone.forms import Mixture
+from drystone.stack import stack
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["EXPERIMENT"]
+
+SETTING = spline("slcp")
+POOL = 10_000
+SIZES, REPETITIONS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000), 30
+QUICK_SIZES, QUICK_REPETITIONS = (20, 100), 3
+# Each member is given a fifth of a simulation that only it explains: ten in all, for fifty members.
+FORMS = {"stacked": Mixture(), "with a Dirichlet prior": Mixture(concentration=1.2)}
+
+
+def run(plan: Plan) -> dict[str, Any]:
+    """Return form → N → log density on the test simulations for each repetition, best chosen on the N as well."""
+    ensemble = members(SETTING, plan)
+    pool = density_table(ensemble, replace(SETTING, stacking=POOL), plan, "stacking")
+    test = density_table(ensemble, SETTING, plan, "test")
+    sizes, repetitions = (QUICK_SIZES, QUICK_REPETITIONS) if plan.quick else (SIZES, REPETITIONS)
+    rng = np.random.default_rng(plan.seed)
+    curves: dict[str, list[list[float]]] = {"best": [], **{name: [] for name in FORMS}}
+    for N in sizes:
+        rows = [pool.select(rows=rng.permutation(pool.N)[:N]) for _ in range(min(repetitions, pool.N // N))]
+        curves["best"].append([float(best(part, test).mean()) for part in rows])
+        for name, form in FORMS.items():
+            curves[name].append([float(stack(part, form).apply(test).log_q.mean()) for part in rows])
+    whole = mean(stack(pool).apply(test).log_q)
+    return {
+        "config": asdict(SETTING.under(plan)), "sizes": list(sizes), "log density": curves,
+        "uniform": mean(uniform(test)), "all": {"N": pool.N, **whole},
+        "concentration": FORMS["with a Dirichlet prior"].concentration,
+    }  # fmt: skip
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return a row a number of simulations: medians over the repetitions."""
+    curves = result["log density"]
+    rows = [
+        [f"{N:,}", *(number(float(np.median(curves[name][i])), 3) for name in curves)]
+        for i, N in enumerate(result["sizes"])
+    ]
+    return grid(["stacking simulations", *curves], rows)
+
+
+def draw(result: dict[str, Any]) -> Figure:
+    """Draw log density against the number of simulations."""
+    figure, ax = panel("SLCP: how many simulations the weights need", "stacking simulations", "log density")
+    for name, runs in result["log density"].items():
+        low, middle, high = np.array([np.quantile(run, [0.25, 0.5, 0.75]) for run in runs]).T
+        ax.fill_between(result["sizes"], low, high, color=COLOURS[name], alpha=0.15, linewidth=0)
+        ax.plot(result["sizes"], middle, "o-", color=COLOURS[name], label=name, markersize=4)
+    ax.axhline(result["uniform"]["value"], color=COLOURS["uniform"], linewidth=1, label="uniform")
+    ax.set_xscale("log")
+    ax.legend(frameon=False)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "SLCP: log density against the number of stacking simulations", run, table, {"slcp_stacking_size": draw}
+)
