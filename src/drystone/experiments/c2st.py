@@ -1,7 +1,7 @@
 """Classifier two-sample tests against reference posteriors of six observations of each task.
 
-The observations and reference draws are sbibm's if the environment variable ``DRYSTONE_SBIBM_DATA`` names the folder
-that holds them, else six of the test simulations and draws of the exact posterior.
+The observations and reference draws are sbibm's if the environment variable ``DRYSTONE_SBIBM_DATA`` names the
+folder that holds them, else six of the test simulations and draws of the exact posterior.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from drystone import tasks
 from drystone.diagnostics import c2st
 from drystone.experiments.densities import mean
 from drystone.experiments.ensembles import TASKS, Plan, Setting, members, shown, simulations, tables
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.markdown import estimate, grid
+from drystone.experiments.record import Experiment
 from drystone.experiments.settings import spline
 from drystone.stack import stack
 
@@ -83,4 +83,4 @@ def _mean(values: np.ndarray) -> dict[str, float]:
     return mean(values) if len(values) > 1 else {"value": float(values[0]), "se": 0.0}
 
 
-EXPERIMENT = Experiment("classifier two-sample tests against reference posteriors, five tasks", run, table)
+EXPERIMENT = Experiment(run, table)

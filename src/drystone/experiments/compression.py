@@ -1,4 +1,4 @@
-r"""Thousands of summaries to a few dozen numbers that networks can digest: regressions on θ, and principal components.
+r"""Thousands of summaries to a few dozen numbers: regressions on θ, and principal components.
 
 .. math:: c(y) = \left( \frac1F \sum_f m_f(y),\; P^\top z(y) \right)
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from drystone.experiments.densities import best, density_table, mean, uniform
 from drystone.experiments.ensembles import Plan, Setting, members
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.figures import COLOURS, curve, panel
 from drystone.experiments.markdown import estimate, grid
+from drystone.experiments.record import Experiment
 from drystone.forms import Mixture
 from drystone.stack import stack
 from drystone.sweep import Sweep
@@ -85,6 +85,4 @@ def draw(result: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "many crude members against a few careful ones, at equal work", run, table, {"crude": draw}
-)
+EXPERIMENT = Experiment(run, table, {"crude": draw})

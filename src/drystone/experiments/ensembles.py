@@ -8,7 +8,7 @@ again after an interruption.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -78,7 +78,7 @@ class Setting:
 
     task: str
     family: Family = "nsf"
-    sweep: Sweep = Sweep()
+    sweep: Sweep = field(default_factory=Sweep)
     members: int = 50
     training: int = 10_000
     stacking: int = 1_000
@@ -132,7 +132,7 @@ def members(setting: Setting, plan: Plan) -> Ensemble:
 
 
 def tables(setting: Setting, plan: Plan) -> tuple[Table, Table]:
-    """Return the members on the stacking and on the test simulations: densities, ranks, moments, 90 % intervals."""
+    """Return the members on the stacking and on the test simulations: densities, ranks, moments, intervals."""
     ensemble = members(setting, plan)
     return tabulated(ensemble, setting, plan, "stacking"), tabulated(ensemble, setting, plan, "test")
 

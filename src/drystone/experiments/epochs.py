@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from drystone.experiments.densities import best, density_table, mean, uniform
 from drystone.experiments.ensembles import Plan, members
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.figures import COLOURS, curve, panel
 from drystone.experiments.markdown import estimate, grid
+from drystone.experiments.record import Experiment
 from drystone.experiments.settings import affine
 from drystone.stack import stack
 
@@ -70,4 +70,4 @@ def draw(result: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("SLCP: log density against epochs of training", run, table, {"slcp_epochs": draw})
+EXPERIMENT = Experiment(run, table, {"slcp_epochs": draw})

@@ -40,7 +40,7 @@ def curve(ax: Axes, x: Sequence[float], values: Sequence[Mapping[str, float]], l
 
 
 def rank_panels(ranks: Mapping[str, Any]) -> Figure:
-    """Draw, for each parameter, the distribution of its ranks minus the diagonal, and where calibrated ones lie."""
+    """Draw the distribution of each parameter's ranks minus the diagonal, and where calibrated ones lie."""
     import matplotlib.pyplot as plt
 
     from drystone.diagnostics import ecdf_band

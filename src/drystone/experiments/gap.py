@@ -14,8 +14,8 @@ import numpy as np
 
 from drystone.experiments.densities import best, mean, uniform
 from drystone.experiments.ensembles import TASKS, Plan, exact, tables
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.markdown import estimate, grid
+from drystone.experiments.record import Experiment
 from drystone.experiments.settings import spline
 from drystone.forms import LocalMixture, Mixture
 from drystone.scores import LogScore, RankCvM
@@ -66,4 +66,4 @@ def table(result: dict[str, Any]) -> str:
     return grid(["task", *methods, "gap closed by stacking", "rows"], rows)
 
 
-EXPERIMENT = Experiment("divergence from the exact posterior in nats, by method, five tasks", run, table)
+EXPERIMENT = Experiment(run, table)

@@ -7,8 +7,8 @@ from typing import Any
 
 from drystone.experiments.densities import density_table, mean
 from drystone.experiments.ensembles import TASKS, Plan, members
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.markdown import estimate, grid
+from drystone.experiments.record import Experiment
 from drystone.experiments.settings import spline
 from drystone.forms import LocalMixture, Mixture
 from drystone.scores import LogScore
@@ -50,4 +50,4 @@ def table(result: dict[str, Any]) -> str:
     return grid(["task", "stacking simulations", "global", "local", "gain of local"], rows)
 
 
-EXPERIMENT = Experiment("local weights against global ones, five tasks", run, table)
+EXPERIMENT = Experiment(run, table)

@@ -6,7 +6,7 @@ members see the summaries through one compression fitted to the training simulat
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +14,10 @@ import numpy as np
 from drystone.experiments.compression import compress
 from drystone.experiments.densities import mean
 from drystone.experiments.ensembles import Array, Plan
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.figures import rank_panels
 from drystone.experiments.markdown import estimate, grid
 from drystone.experiments.ranks import rank_curves, rank_rows
+from drystone.experiments.record import Experiment
 from drystone.experiments.scoreboard import METHODS, scoreboard
 from drystone.files import replacing
 from drystone.simulate import simulate
@@ -59,8 +59,8 @@ class Survey:
     members: int = 100
     epochs: int = 1000
     draws: int = 1_000
-    # With forty-four inputs and weak constraints flows overfit within some epochs: more dropout than for the others.
-    sweep: Sweep = replace(Sweep(), dropout=(0.0, 0.3))
+    # With many inputs and weak constraints flows overfit within some epochs: more dropout than for the others.
+    sweep: Sweep = field(default_factory=lambda: replace(Sweep(), dropout=(0.0, 0.3)))
 
 
 SETTING = Survey()
@@ -139,6 +139,4 @@ def draw(result: dict[str, Any]) -> Figure:
     return rank_panels(result["curves"])
 
 
-EXPERIMENT = Experiment(
-    "mini-SimBIG: best, uniform and stacked, and ranks before and after", run, table, {"minisimbig_ranks": draw}
-)
+EXPERIMENT = Experiment(run, table, {"minisimbig_ranks": draw})

@@ -1,9 +1,9 @@
 """Numbers printed in the paper (Yao, Régaldo-Saint Blancard & Domke 2024), to stand beside ours.
 
-They are shown in tables, labelled as the paper's, and never enter a result. The authors' protocol is not quite ours:
-each of their members is trained on 10,000 simulations of its own, all of ours on the same 10,000; "best" is their
-member with the best validation log density throughout, ours the best on the stacking simulations in the metric of
-the row.
+They are shown in tables, labelled as the paper's, and never enter a result. The authors' protocol is not quite
+ours: each of their members is trained on 10,000 simulations of its own, all of ours on the same 10,000; "best" is
+their member with the best validation log density throughout, ours the best on the stacking simulations in the
+metric of the row.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ import numpy as np
 
 from drystone.compare import METRICS, compare
 from drystone.experiments.ensembles import TASKS, Plan, tables
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.figures import rank_panels
 from drystone.experiments.markdown import grid
+from drystone.experiments.record import Experiment
 from drystone.experiments.settings import spline
 from drystone.forms import Mixture
 from drystone.scores import LogScore, RankCvM
@@ -89,4 +89,4 @@ def draw(result: dict[str, Any]) -> Figure:
     return rank_panels(result["slcp"])
 
 
-EXPERIMENT = Experiment("rank statistics before and after stacking, five tasks", run, table, {"slcp_ranks": draw})
+EXPERIMENT = Experiment(run, table, {"slcp_ranks": draw})

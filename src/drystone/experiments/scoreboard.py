@@ -1,4 +1,4 @@
-"""Best, uniform and stacked on every task by the paper's three metrics, each stacked for the metric it is judged by."""
+"""Best, uniform and stacked by the paper's three metrics, each stacked for the metric it is judged by."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALPHA = 0.1
 
 
 def _coverage_error(view: View, a: np.ndarray) -> np.ndarray:
-    """|coverage − 90 %| averaged over parameters: of aggregated intervals by their ends, of posteriors by ranks."""
+    """|coverage − 90 %|, averaged over parameters: of aggregated intervals by their ends, else by ranks."""
     if isinstance(view, IntervalView):
         lower, upper = view.interval(ALPHA).numpy().transpose(2, 0, 1)
         inside = (lower <= view.theta.numpy()) & (view.theta.numpy() <= upper)

@@ -9,9 +9,9 @@ import numpy as np
 
 from drystone.experiments.densities import best, density_table, mean, uniform
 from drystone.experiments.ensembles import Plan, members
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.figures import COLOURS, panel
 from drystone.experiments.markdown import grid, number
+from drystone.experiments.record import Experiment
 from drystone.experiments.settings import spline
 from drystone.forms import Mixture
 from drystone.stack import stack
@@ -73,6 +73,4 @@ def draw(result: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "SLCP: log density against the number of stacking simulations", run, table, {"slcp_stacking_size": draw}
-)
+EXPERIMENT = Experiment(run, table, {"slcp_stacking_size": draw})

@@ -1,7 +1,7 @@
 """Table 1: fifty affine flows of the paper's sweep on three tasks."""
 
 from drystone.experiments import scoreboard
-from drystone.experiments.experiment import Experiment
+from drystone.experiments.record import Experiment
 from drystone.experiments.settings import affine
 
 __all__ = ["EXPERIMENT", "SETTINGS"]
@@ -9,7 +9,6 @@ __all__ = ["EXPERIMENT", "SETTINGS"]
 SETTINGS = [affine(task) for task in ("two_moons", "slcp", "sir")]
 
 EXPERIMENT = Experiment(
-    "best, uniform and stacked: fifty affine flows (MAF) of the paper's sweep, three tasks",
     lambda plan: scoreboard.run(SETTINGS, plan),
     lambda result: scoreboard.board(result, "maf"),
 )

@@ -2,7 +2,7 @@
 
 from drystone.experiments import scoreboard
 from drystone.experiments.ensembles import TASKS
-from drystone.experiments.experiment import Experiment
+from drystone.experiments.record import Experiment
 from drystone.experiments.settings import spline
 
 __all__ = ["EXPERIMENT", "SETTINGS"]
@@ -10,7 +10,6 @@ __all__ = ["EXPERIMENT", "SETTINGS"]
 SETTINGS = [spline(task) for task in TASKS]
 
 EXPERIMENT = Experiment(
-    "best, uniform and stacked: fifty spline flows (NSF), five tasks",
     lambda plan: scoreboard.run(SETTINGS, plan),
     lambda result: scoreboard.board(result, "nsf"),
 )

@@ -12,8 +12,8 @@ from drystone.cells import cells
 from drystone.compare import compare
 from drystone.errors import ConvergenceWarning
 from drystone.experiments.ensembles import Plan, members, shown, simulations
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.markdown import grid, number
+from drystone.experiments.record import Experiment
 from drystone.experiments.settings import spline
 from drystone.stack import stack
 from drystone.stacking import Stacking
@@ -119,4 +119,4 @@ def draw(result: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("SLCP: every form × score, judged by every metric", run, table, {"slcp_tensions": draw})
+EXPERIMENT = Experiment(run, table, {"slcp_tensions": draw})

@@ -16,9 +16,9 @@ from scipy.stats import norm
 
 from drystone import toy
 from drystone.experiments.ensembles import Plan
-from drystone.experiments.experiment import Experiment
 from drystone.experiments.figures import panel
 from drystone.experiments.markdown import grid, number
+from drystone.experiments.record import Experiment
 from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RankCvM, RankMoments
 from drystone.stack import stack
 
@@ -148,7 +148,6 @@ def table(result: dict[str, Any]) -> str:
 
 
 EXPERIMENT = Experiment(
-    "the toy: tension among objectives, and efficiency of hybrids",
     run,
     table,
     {"toy_tension": draw_tension, "toy_efficiency": draw_efficiency},

@@ -60,13 +60,11 @@ class Experiment:
     """A table or figure of the paper, or beyond it.
 
     Attributes:
-        title: What it shows.
         run: Plan to result, plain data.
         table: Result to Markdown.
         figures: File name (without its ending) to what draws it from the result.
     """
 
-    title: str
     run: Callable[[Plan], dict[str, Any]]
     table: Callable[[dict[str, Any]], str]
     figures: Mapping[str, Callable[[dict[str, Any]], Figure]] = field(default_factory=dict)
