@@ -29,7 +29,10 @@ CHUNK = 4096
 
 
 class TorchLearner:
-    """A zuko flow with its embedding and Adam."""
+    """A zuko flow with its embedding and Adam.
+
+    ``average`` is what is evaluated and kept: the parts themselves, unless they are averaged over epochs.
+    """
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class TorchLearner:
         self.architecture = configuration.architecture(data.x.shape[1], context.shape[1], rng)
         self.flow = to_zuko(Flow.initial(self.architecture, rng), configuration.dropout).to(device)
         self.parts = nn.ModuleList([self.flow] if self.embedding is None else [self.flow, self.embedding])
+        self.average = copy.deepcopy(self.parts) if configuration.averaging else self.parts
         self.adam = torch.optim.Adam(self.parts.parameters(), lr=configuration.learning_rate)
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
@@ -66,21 +70,37 @@ class TorchLearner:
             nn.utils.clip_grad_norm_(self.parts.parameters(), CLIP)
             self.adam.step()
             total += loss.item()
+        if self.average is not self.parts:
+            self._update_average()
         return total / len(batches)
 
     @torch.no_grad()
     def validation_loss(self) -> float:
         """Return the mean negative log density on the validation rows."""
-        self.parts.eval()
+        flow, *embedding = self.average.eval()
         total = 0.0
         for rows in torch.from_numpy(self.data.validation).to(self.x.device).split(CHUNK):
-            total -= self.flow(self._context(self.y[rows])).log_prob(self.x[rows]).sum().item()
+            context = embedding[0](self.y[rows]) if embedding else self.y[rows]
+            total -= flow(context).log_prob(self.x[rows]).sum().item()
         return total / len(self.data.validation)
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        for kept, new in zip(self.average.parameters(), self.parts.parameters(), strict=True):
+            kept.lerp_(new, 1 - self.configuration.averaging)
+        for kept, new in zip(self.average.buffers(), self.parts.buffers(), strict=True):
+            kept.copy_(new)
+
+    def slow_down(self, factor: float) -> None:
+        """Multiply the learning rate by a factor."""
+        for group in self.adam.param_groups:
+            group["lr"] *= factor
 
     def state(self) -> State:
         """Return a copy of the flow's parameters and the embedding's."""
-        state = {"flow": parameters_of(self.flow, self.architecture)}
-        return state if self.embedding is None else state | embedding_state(self.embedding)
+        flow, *embedding = self.average
+        state = {"flow": parameters_of(flow, self.architecture)}
+        return state | embedding_state(embedding[0]) if embedding else state
 
     def _context(self, y: torch.Tensor) -> torch.Tensor:
         return y if self.embedding is None else self.embedding(y)
