@@ -14,7 +14,7 @@ import numpy as np
 
 from drystone.experiments.densities import best, mean, uniform
 from drystone.experiments.ensembles import TASKS, Plan, exact, tables
-from drystone.experiments.markdown import estimate, grid
+from drystone.experiments.markdown import estimate, grid, number
 from drystone.experiments.record import Experiment
 from drystone.experiments.settings import spline
 from drystone.forms import LocalMixture, Mixture
@@ -62,7 +62,9 @@ def table(result: dict[str, Any]) -> str:
     for task, row in result["tasks"].items():
         divergence = row["divergence"]
         share = 1 - divergence["stacked"]["value"] / divergence["best"]["value"]
-        rows.append([task, *(estimate(divergence[m]) for m in methods), f"{share:.0%}", str(row["rows"])])
+        rows.append(
+            [task, *(estimate(divergence[m]) for m in methods), f"{number(100 * share, 0)} %", str(row["rows"])]
+        )
     return grid(["task", *methods, "gap closed by stacking", "rows"], rows)
 
 

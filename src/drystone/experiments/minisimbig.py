@@ -18,7 +18,7 @@ from drystone.experiments.figures import rank_panels
 from drystone.experiments.markdown import estimate, grid
 from drystone.experiments.ranks import rank_curves, rank_rows
 from drystone.experiments.record import Experiment
-from drystone.experiments.scoreboard import METHODS, scoreboard
+from drystone.experiments.scoreboard import METHODS, gain, scoreboard
 from drystone.files import replacing
 from drystone.simulate import simulate
 from drystone.sweep import Sweep
@@ -127,8 +127,7 @@ def table(result: dict[str, Any]) -> str:
     """Return a row a metric."""
     rows = []
     for metric, methods in result["metrics"].items():
-        gain = {"value": methods["stacked"]["gain"], "se": methods["stacked"]["gain_se"]}
-        rows.append([metric, *(estimate(methods[m]) for m in METHODS), estimate(gain, "+")])
+        rows.append([metric, *(estimate(methods[m]) for m in METHODS), estimate(gain(methods, "gain"), "+")])
     ranks = result["ranks"]
     rows.append(["rank distance D", *(estimate(ranks[m]) for m in METHODS), ""])
     return grid(["metric", *METHODS, "gain over best"], rows)

@@ -20,7 +20,7 @@ from drystone.stack import stack
 from drystone.stacking import Stacking
 from drystone.table import Table
 
-__all__ = ["METHODS", "board", "run", "scoreboard"]
+__all__ = ["METHODS", "board", "gain", "run", "scoreboard", "shortfalls", "summary"]
 
 METHODS = ("best", "uniform", "stacked")
 ALPHA = 0.1
@@ -87,12 +87,45 @@ def board(result: dict[str, Any], family: str) -> str:
     lines = []
     for task, row in result["tasks"].items():
         for metric, methods in row["metrics"].items():
-            ours = [estimate(methods[method]) for method in METHODS]
-            gain = estimate({"value": methods["stacked"]["gain"], "se": methods["stacked"]["gain_se"]}, "+")
-            paper = [number(published(family, task, metric, method)) for method in METHODS]
-            ceiling = estimate(row["exact"]) if metric == "log density" else ""
+            first = metric == "log density"
             lines.append(
-                [task if metric == "log density" else "", metric, *ours, gain, " / ".join(paper), ceiling]
+                [
+                    task if first else "",
+                    metric,
+                    *(estimate(methods[method]) for method in METHODS),
+                    estimate(gain(methods, "gain"), "+"),
+                    " / ".join(number(published(family, task, metric, method)) for method in METHODS),
+                    estimate(row["exact"]) if first else "",
+                ]
             )
     head = ["task", "metric", *METHODS, "gain over best", f"paper: {' / '.join(METHODS)}", "exact posterior"]
-    return grid(head, lines)
+    return f"{grid(head, lines)}\n\n{shortfalls(result)}"
+
+
+def gain(methods: dict[str, dict[str, Any]], column: str) -> dict[str, float]:
+    """Return a paired gain of the stack with its standard error."""
+    return {"value": methods["stacked"][column], "se": methods["stacked"][f"{column}_se"]}
+
+
+def shortfalls(result: dict[str, Any]) -> str:
+    """Return a sentence that names every cell where the stack is worse by more than a paired standard error."""
+    found = []
+    for task, row in result["tasks"].items():
+        for metric, methods in row["metrics"].items():
+            for column, rival in (("gain", "best"), ("gain_over_uniform", "uniform")):
+                short = gain(methods, column)
+                if short["value"] < -short["se"]:
+                    found.append(f"{task}, {metric}, against {rival} ({estimate(short, '+')})")
+    if not found:
+        return "In no cell is the stack worse than best or uniform by more than a paired standard error."
+    return f"Worse by more than a paired standard error: {'; '.join(found)}."
+
+
+def summary(result: dict[str, Any], family: str) -> str:
+    """Return the log densities alone, a row a task."""
+    rows = []
+    for task, row in result["tasks"].items():
+        methods = row["metrics"]["log density"]
+        paper = [number(published(family, task, "log density", method)) for method in ("best", "stacked")]
+        rows.append([task, *(estimate(methods[method]) for method in METHODS), *paper, estimate(row["exact"])])
+    return grid(["log density", *METHODS, "paper: best", "paper: stacked", "exact posterior"], rows)
