@@ -49,7 +49,6 @@ def test_links_lead_somewhere(link):
         "examples/own_score.py",
         "examples/own_task.py",
         "examples/train_and_stack.py --quick",
-        "experiments/toy.py --quick",
     ],
 )
 def test_examples_and_experiments_run(script):

@@ -52,7 +52,7 @@ def run(plan: Plan) -> dict[str, Any]:
             "log density": {method: mean(rows) for method, rows in log_q.items()},
             "gain over best": mean(log_q["stacked"] - log_q["best"]),
             "members with weight": int(np.count_nonzero(fit.weights)),
-            "seconds of training": round(float(ensemble.frame["seconds"].sum()), 1),
+            "seconds of training": round(sum(member.history.seconds for member in ensemble), 1),
         }
     return {
         "config": [asdict(at.under(plan)) for at in settings],

@@ -117,7 +117,7 @@ class Setting:
         return plan.directory / "ensembles" / "-".join(part for part in parts if part)
 
 
-def simulations(setting: Setting, plan: Plan, use: Use) -> tuple[Array, Array]:
+def simulations(setting: Setting, plan: Plan, use: Use) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return parameters (N, d) and data as the simulator gives them (N, m)."""
     # Far from the small seeds with which the sweeps were chosen.
     seed = 1000 + 10 * plan.seed + ("training", "stacking", "test").index(use)
@@ -153,7 +153,9 @@ def tabulated(ensemble: Ensemble, setting: Setting, plan: Plan, use: Use) -> Tab
     theta, y = simulations(setting, plan, use)
     return tabulate(
         ensemble, theta, shown(setting.task, y), draws=setting.under(plan).draws, seed=plan.seed,
-        workers=plan.workers, directory=setting.folder(plan) / use, parameters=tasks.get(setting.task).parameters,
+        # Starting processes takes longer than a quick table.
+        workers=1 if plan.quick else plan.workers, directory=setting.folder(plan) / use,
+        parameters=tasks.get(setting.task).parameters,
     )  # fmt: skip
 
 

@@ -86,7 +86,7 @@ def compressed(survey: Survey, plan: Plan) -> Sets:
         shown = [fitted.training, fitted(y[1]), fitted(y[2])]
         arrays = {f"theta{i}": theta[i] for i in range(3)} | {f"y{i}": shown[i] for i in range(3)}
         with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, **arrays)
+            np.savez(file, allow_pickle=False, **arrays)
     with np.load(path) as file:
         return {use: (file[f"theta{i}"], file[f"y{i}"]) for i, use in enumerate(("training", "stacking", "test"))}
 

@@ -11,7 +11,7 @@ import numpy as np
 from drystone.cells import cells
 from drystone.compare import compare
 from drystone.errors import ConvergenceWarning
-from drystone.experiments.ensembles import Plan, members, shown, simulations
+from drystone.experiments.ensembles import Plan, Use, members, shown, simulations
 from drystone.experiments.markdown import grid, number
 from drystone.experiments.record import Experiment
 from drystone.experiments.settings import spline
@@ -30,9 +30,9 @@ SETTING = spline("slcp")
 DRAWS, ROWS = 100, 1_000
 
 
-def kept(plan: Plan, use: str) -> Table:
+def kept(plan: Plan, use: Use) -> Table:
     """Return the members with their draws on the first simulations of a kind."""
-    theta, y = (rows[:ROWS] for rows in simulations(SETTING, plan, use))  # type: ignore[arg-type]
+    theta, y = (rows[:ROWS] for rows in simulations(SETTING, plan, use))
     return tabulate(
         members(SETTING, plan), theta, shown(SETTING.task, y), draws=DRAWS, keep_draws=True, seed=plan.seed,
         workers=plan.workers, directory=SETTING.folder(plan) / f"{use} with draws",
@@ -105,7 +105,7 @@ def draw(result: dict[str, Any]) -> Figure:
     for i, j in np.ndindex(*values.shape):
         if np.isfinite(values[i, j]):
             lead = excess[i, j] == 0
-            text = number(values[i, j], 5 if metrics[j].startswith("rank") else 3)
+            text = number(float(values[i, j]), 5 if metrics[j].startswith("rank") else 3)
             ax.text(
                 j, i, text, ha="center", va="center", fontsize=8, fontweight="bold" if lead else "normal",
                 color="white" if shown_excess[i, j] > 1.2 else "black",
