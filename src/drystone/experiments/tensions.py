@@ -100,7 +100,7 @@ def draw(result: dict[str, Any]) -> Figure:
     excess = values * signs - np.nanmin(values * signs, axis=0)
     # Uniform weights are the unit: what one gets without stacking.
     shown_excess = excess / np.maximum(excess[methods.index("uniform")], 1e-12)
-    figure, ax = plt.subplots(figsize=(8.2, 0.3 * len(methods) + 1.4), layout="constrained")
+    figure, ax = plt.subplots(figsize=(8.2, 0.28 * len(methods) + 1.4), layout="constrained")
     image = ax.imshow(np.clip(shown_excess, 0, 2), cmap="YlGnBu", aspect="auto", vmin=-0.2, vmax=2)
     for i, j in np.ndindex(*values.shape):
         if np.isfinite(values[i, j]):
@@ -110,7 +110,7 @@ def draw(result: dict[str, Any]) -> Figure:
                 j, i, text, ha="center", va="center", fontsize=8, fontweight="bold" if lead else "normal",
                 color="white" if shown_excess[i, j] > 1.2 else "black",
             )  # fmt: skip
-    ax.set_xticks(range(len(metrics)), metrics, fontsize=8)
+    ax.set_xticks(range(len(metrics)), [metric.replace(" ", "\n") for metric in metrics], fontsize=8)
     ax.set_yticks(range(len(methods)), methods, fontsize=8)
     ax.tick_params(length=0)
     ax.set_title("SLCP: stacked for a score (rows), judged by every metric (columns)", fontsize=10)
