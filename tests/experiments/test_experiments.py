@@ -13,11 +13,11 @@ from scipy.stats import norm
 import drystone as ds
 from drystone.experiments import NAMES, experiment, reproduce
 from drystone.experiments.compression import compress
-from drystone.experiments.densities import best, mean, uniform
 from drystone.experiments.ensembles import Plan, Setting, exact, members, shown, simulations
 from drystone.experiments.published import published
 from drystone.experiments.ranks import rank_curves, rank_rows
 from drystone.experiments.record import Record
+from drystone.experiments.rivals import log_densities, mean, rivals
 from drystone.experiments.scoreboard import COVERAGE, scoreboard, shortfalls
 
 
@@ -119,8 +119,10 @@ def test_counts_are_shown_with_their_logarithms():
 def test_best_is_chosen_on_validation_rows_and_uniform_is_the_mean_density(toy_tables):
     validation, test = toy_tables
     chosen = int(np.argmax(validation.log_q.mean(1)))
-    np.testing.assert_array_equal(best(validation, test), test.log_q[chosen])
-    np.testing.assert_allclose(uniform(test), np.log(np.exp(test.log_q).mean(0)))
+    log_q = log_densities(rivals(validation), test)
+    np.testing.assert_array_equal(log_q["best"], test.log_q[chosen])
+    np.testing.assert_allclose(log_q["uniform"], np.log(np.exp(test.log_q).mean(0)))
+    np.testing.assert_array_equal(log_q["stacked"], ds.stack(validation).apply(test).log_q)
 
 
 def test_a_mean_has_the_standard_error_of_a_mean():

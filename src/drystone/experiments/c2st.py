@@ -7,7 +7,7 @@ folder that holds them, else six of the test simulations and draws of the exact 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,16 @@ import numpy as np
 
 from drystone import tasks
 from drystone.diagnostics import c2st
-from drystone.experiments.densities import mean
 from drystone.experiments.ensembles import TASKS, Plan, Setting, members, shown, simulations, tables
 from drystone.experiments.markdown import estimate, grid
 from drystone.experiments.record import Experiment
+from drystone.experiments.rivals import mean, rivals
+from drystone.experiments.scoreboard import METHODS
 from drystone.experiments.settings import spline
-from drystone.stack import stack
 
 __all__ = ["EXPERIMENT"]
 
 SETTINGS = [spline(task) for task in TASKS]
-METHODS = ("best", "uniform", "stacked")
 OBSERVATIONS, DRAWS = 6, 2_000
 QUICK_OBSERVATIONS, QUICK_DRAWS = 1, 100
 
@@ -49,17 +48,11 @@ def run(plan: Plan) -> dict[str, Any]:
     for setting in SETTINGS:
         ensemble = members(setting, plan)
         validation, _ = tables(setting, plan)
-        fit = stack(validation)
-        weights = {
-            "best": np.eye(validation.K)[int(validation.log_q.mean(1).argmax())],
-            "uniform": np.full(validation.K, 1 / validation.K),
-            "stacked": fit.weights,
-        }
+        posteriors = {method: fit.posterior(ensemble) for method, fit in rivals(validation).items()}
         source, pairs = references(setting, plan, n)
-        accuracies: dict[str, list[float]] = {method: [] for method in METHODS}
+        accuracies: dict[str, list[float]] = {method: [] for method in posteriors}
         for y, reference in pairs[: QUICK_OBSERVATIONS if plan.quick else OBSERVATIONS]:
-            for method in METHODS:
-                posterior = replace(fit, params={"weights": weights[method]}).posterior(ensemble)
+            for method, posterior in posteriors.items():
                 draws = posterior.sample((n,), x=shown(setting.task, y), seed=plan.seed)
                 accuracies[method].append(c2st(draws, reference, seed=plan.seed).accuracy)
         results[setting.task] = accuracies

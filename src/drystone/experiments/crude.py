@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drystone.experiments.densities import best, density_table, mean, uniform
 from drystone.experiments.ensembles import Plan, Setting, members
 from drystone.experiments.figures import COLOURS, curve, panel
 from drystone.experiments.markdown import estimate, grid
 from drystone.experiments.record import Experiment
+from drystone.experiments.rivals import density_table, log_densities, mean, rivals
 from drystone.forms import Mixture
 from drystone.stack import stack
 from drystone.sweep import Sweep
@@ -40,18 +40,13 @@ def run(plan: Plan) -> dict[str, Any]:
     for at in settings:
         ensemble = members(at, plan)
         validation, test = (density_table(ensemble, at, plan, use) for use in ("stacking", "test"))
-        fit, regularised = stack(validation), stack(validation, PRIOR)
-        log_q = {
-            "best": best(validation, test),
-            "uniform": uniform(test),
-            "stacked": fit.apply(test).log_q,
-            "with a Dirichlet prior": regularised.apply(test).log_q,
-        }
+        fits = rivals(validation) | {"with a Dirichlet prior": stack(validation, PRIOR)}
+        log_q = log_densities(fits, test)
         results[str(at.members)] = {
             "epochs": at.epochs,
             "log density": {method: mean(rows) for method, rows in log_q.items()},
             "gain over best": mean(log_q["stacked"] - log_q["best"]),
-            "members with weight": int(np.count_nonzero(fit.weights)),
+            "members with weight": int(np.count_nonzero(fits["stacked"].weights)),
             "seconds of training": round(sum(member.history.seconds for member in ensemble), 1),
         }
     return {

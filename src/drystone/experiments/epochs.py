@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from drystone.experiments.densities import best, density_table, mean, uniform
 from drystone.experiments.ensembles import Plan, members
 from drystone.experiments.figures import COLOURS, curve, panel
 from drystone.experiments.markdown import estimate, grid
 from drystone.experiments.record import Experiment
+from drystone.experiments.rivals import density_table, log_densities, mean, rivals
 from drystone.experiments.settings import affine
-from drystone.stack import stack
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,11 +29,7 @@ def run(plan: Plan) -> dict[str, Any]:
     for epoch in at.snapshots:
         then = ensemble.snapshot(epoch)
         validation, test = (density_table(then, SETTING, plan, use) for use in ("stacking", "test"))
-        log_q[epoch] = {
-            "best": best(validation, test),
-            "uniform": uniform(test),
-            "stacked": stack(validation).apply(test).log_q,
-        }
+        log_q[epoch] = log_densities(rivals(validation), test)
         curves[str(epoch)] = {method: mean(rows) for method, rows in log_q[epoch].items()}
     middle, last = min(at.snapshots, key=lambda e: abs(e - at.epochs / 3)), at.snapshots[-1]
     early = {

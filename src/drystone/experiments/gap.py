@@ -10,34 +10,30 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
-from drystone.experiments.densities import best, mean, uniform
 from drystone.experiments.ensembles import TASKS, Plan, exact, tables
 from drystone.experiments.markdown import estimate, grid, number
 from drystone.experiments.record import Experiment
+from drystone.experiments.rivals import log_densities, mean, rivals
 from drystone.experiments.settings import spline
 from drystone.forms import LocalMixture, Mixture
 from drystone.scores import LogScore, RankCvM
 from drystone.stack import stack
+from drystone.stacking import Stacking
 from drystone.table import Table
 
-__all__ = ["EXPERIMENT", "densities"]
+__all__ = ["EXPERIMENT"]
 
 SETTINGS = [spline(task) for task in TASKS]
 # The hybrid's share of calibration: D of a poor ensemble is about 0.01, so this is worth a tenth of a nat.
 RANK = 10.0
 
 
-def densities(validation: Table, test: Table) -> dict[str, np.ndarray]:
-    """Return each method's log density at the test simulations, (N,)."""
-    fits = {
-        "stacked": stack(validation, Mixture(), LogScore()),
+def fits(validation: Table) -> dict[str, Stacking]:
+    """Stack in every way, and what stacking is held against."""
+    return {
+        **rivals(validation),
         "hybrid": stack(validation, Mixture(), LogScore() + RANK * RankCvM()),
         "local": stack(validation, LocalMixture(), LogScore()),
-    }
-    return {"best": best(validation, test), "uniform": uniform(test)} | {
-        name: fit.apply(test).log_q for name, fit in fits.items()
     }
 
 
@@ -46,7 +42,8 @@ def run(plan: Plan) -> dict[str, Any]:
     results = {}
     for setting in SETTINGS:
         log_p = exact(setting, plan)
-        log_q = {name: rows[: len(log_p)] for name, rows in densities(*tables(setting, plan)).items()}
+        validation, test = tables(setting, plan)
+        log_q = log_densities(fits(validation), test.select(rows=slice(len(log_p))))
         results[setting.task] = {
             "rows": len(log_p),
             "divergence": {name: mean(log_p - rows) for name, rows in log_q.items()},

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from drystone.experiments.densities import density_table, mean
 from drystone.experiments.ensembles import TASKS, Plan, members
 from drystone.experiments.markdown import estimate, grid
 from drystone.experiments.record import Experiment
+from drystone.experiments.rivals import density_table, log_densities, mean
 from drystone.experiments.settings import spline
 from drystone.forms import LocalMixture, Mixture
 from drystone.scores import LogScore
@@ -23,9 +23,9 @@ MANY = 10_000
 
 def compared(table: Table, test: Table) -> dict[str, Any]:
     """Return global and local log densities on the test rows, and the gain, paired."""
-    log_q = {form: stack(table, form, LogScore()).apply(test).log_q for form in (Mixture(), LocalMixture())}
-    everywhere, local = log_q.values()
-    return {"global": mean(everywhere), "local": mean(local), "gain": mean(local - everywhere)}
+    fits = {"global": stack(table, Mixture(), LogScore()), "local": stack(table, LocalMixture(), LogScore())}
+    log_q = log_densities(fits, test)
+    return {name: mean(rows) for name, rows in log_q.items()} | {"gain": mean(log_q["local"] - log_q["global"])}
 
 
 def run(plan: Plan) -> dict[str, Any]:

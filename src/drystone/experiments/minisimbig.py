@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drystone.experiments.compression import compress
-from drystone.experiments.densities import mean
 from drystone.experiments.ensembles import Array, Plan
 from drystone.experiments.figures import rank_panels
 from drystone.experiments.markdown import estimate, grid
 from drystone.experiments.ranks import rank_curves, rank_rows
 from drystone.experiments.record import Experiment
+from drystone.experiments.rivals import mean
 from drystone.experiments.scoreboard import METHODS, gain, scoreboard
 from drystone.files import replacing
 from drystone.simulate import simulate

@@ -12,10 +12,13 @@ from drystone.experiments.ensembles import TASKS, Plan, tables
 from drystone.experiments.figures import rank_panels
 from drystone.experiments.markdown import grid
 from drystone.experiments.record import Experiment
+from drystone.experiments.rivals import rivals
+from drystone.experiments.scoreboard import METHODS
 from drystone.experiments.settings import spline
 from drystone.forms import Mixture
 from drystone.scores import LogScore, RankCvM
 from drystone.stack import stack
+from drystone.stacking import Stacking
 from drystone.table import Table
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT", "rank_curves", "rank_rows"]
 
 SETTINGS = [spline(task) for task in TASKS]
-HYBRID = 10.0
+HYBRID, RANK = "log + rank", 10.0
 GRID = np.linspace(0, 1, 101)
 (DISTANCE,) = (metric for metric in METRICS if metric.name.startswith("rank distance"))
 
@@ -38,32 +41,29 @@ def run(plan: Plan) -> dict[str, Any]:
         if setting.task == "slcp":
             curves = rank_curves(validation, test)
     config = [asdict(setting.under(plan)) for setting in SETTINGS]
-    return {"config": config, "hybrid": HYBRID, "tasks": results, "slcp": curves}
+    return {"config": config, "rank": RANK, "tasks": results, "slcp": curves}
 
 
-def fits(validation: Table) -> dict[str, Any]:
-    """Stack by the log score, alone and with the ranks."""
-    return {
-        "stacked": stack(validation, Mixture(), LogScore()),
-        "log + rank": stack(validation, Mixture(), LogScore() + HYBRID * RankCvM()),
-    }
+def fits(validation: Table) -> dict[str, Stacking]:
+    """Stack by the log score, alone and with the ranks, and what stacking is held against."""
+    return rivals(validation) | {HYBRID: stack(validation, Mixture(), LogScore() + RANK * RankCvM())}
 
 
 def rank_rows(validation: Table, test: Table) -> dict[str, Any]:
-    """Return the rank distance of each method, the best member being the best by log density; and the floor."""
-    frame = compare(validation, test, fits(validation), metrics=(METRICS[0], DISTANCE)).frame
-    chosen = str(frame["member"].iloc[0])
-    alone = compare(validation.select(members=[chosen]), test.select(members=[chosen]), metrics=(DISTANCE,)).frame
-    rows = frame[frame["metric"] == DISTANCE.name].set_index("method")
-    results = {m: {"value": float(rows.loc[m, "value"]), "se": float(rows.loc[m, "se"])} for m in rows.index[1:]}
-    first = {"value": float(alone["value"].iloc[0]), "se": float(alone["se"].iloc[0])}
-    return {"best": first, **results, "floor": float(rows["floor"].iloc[0])}
+    """Return the rank distance of each method, and what exactly calibrated ranks give on average."""
+    # Our best member is that by log density; names of our own, because those of `compare` mean the best by ranks.
+    ours = {f"{name} by density": fit for name, fit in fits(validation).items()}
+    frame = compare(validation, test, ours, metrics=(DISTANCE,)).frame.set_index("method")
+    distances = {
+        name.removesuffix(" by density"): {column: float(frame.loc[name, column]) for column in ("value", "se")}
+        for name in ours
+    }
+    return {**distances, "floor": float(frame["floor"].iloc[0])}
 
 
 def rank_curves(validation: Table, test: Table) -> dict[str, Any]:
     """Return method → parameter → distribution of the ranks minus the diagonal, on a grid."""
-    ranks = {"best": test.rank[int(validation.log_q.mean(1).argmax())], "uniform": test.rank.mean(0)}
-    ranks |= {name: fit.apply(test).rank for name, fit in fits(validation).items()}
+    ranks = {name: fit.apply(test).rank for name, fit in fits(validation).items()}
     curves = {
         method: {
             parameter: np.round((r[:, j, None] <= GRID).mean(0) - GRID, 4).tolist()
@@ -76,7 +76,7 @@ def rank_curves(validation: Table, test: Table) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Return a row a task, in units of what exactly calibrated ranks give on average."""
-    methods = ("best", "uniform", "stacked", "log + rank")
+    methods = (*METHODS, HYBRID)
     rows = [
         [task, *(f"{row[m]['value'] / row['floor']:.1f} ± {row[m]['se'] / row['floor']:.1f}" for m in methods)]
         for task, row in result["tasks"].items()

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from drystone.compare import METRICS, Metric, compare
-from drystone.experiments.densities import mean
 from drystone.experiments.ensembles import Plan, Setting, exact, tables
 from drystone.experiments.markdown import estimate, grid, number
 from drystone.experiments.published import published
+from drystone.experiments.rivals import mean
 from drystone.forms import IntervalAggregation, Mixture, View
 from drystone.forms.interval import IntervalView
 from drystone.scores import IntervalScore, LogScore, MomentScore

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drystone.experiments.densities import best, density_table, mean, uniform
 from drystone.experiments.ensembles import Plan, members
 from drystone.experiments.figures import COLOURS, panel
 from drystone.experiments.markdown import grid, number
 from drystone.experiments.record import Experiment
+from drystone.experiments.rivals import density_table, log_densities, mean, rivals
 from drystone.experiments.settings import spline
 from drystone.forms import Mixture
 from drystone.stack import stack
+from drystone.stacking import Stacking
+from drystone.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +28,12 @@ POOL = 10_000
 SIZES, REPETITIONS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000), 30
 QUICK_SIZES, QUICK_REPETITIONS = (20, 100), 3
 # Each member is given a fifth of a simulation that only it explains: ten in all, for fifty members.
-FORMS = {"stacked": Mixture(), "with a Dirichlet prior": Mixture(concentration=1.2)}
+PRIOR = Mixture(concentration=1.2)
+
+
+def fits(validation: Table) -> dict[str, Stacking]:
+    """Stack with and without the prior, and what stacking is held against."""
+    return rivals(validation) | {"with a Dirichlet prior": stack(validation, PRIOR)}
 
 
 def run(plan: Plan) -> dict[str, Any]:
@@ -36,17 +43,17 @@ def run(plan: Plan) -> dict[str, Any]:
     test = density_table(ensemble, SETTING, plan, "test")
     sizes, repetitions = (QUICK_SIZES, QUICK_REPETITIONS) if plan.quick else (SIZES, REPETITIONS)
     rng = np.random.default_rng(plan.seed)
-    curves: dict[str, list[list[float]]] = {"best": [], **{name: [] for name in FORMS}}
+    curves: dict[str, list[list[float]]] = {"best": [], "stacked": [], "with a Dirichlet prior": []}
     for N in sizes:
-        rows = [pool.select(rows=rng.permutation(pool.N)[:N]) for _ in range(min(repetitions, pool.N // N))]
-        curves["best"].append([float(best(part, test).mean()) for part in rows])
-        for name, form in FORMS.items():
-            curves[name].append([float(stack(part, form).apply(test).log_q.mean()) for part in rows])
-    whole = mean(stack(pool).apply(test).log_q)
+        parts = [pool.select(rows=rng.permutation(pool.N)[:N]) for _ in range(min(repetitions, pool.N // N))]
+        densities = [log_densities(fits(part), test) for part in parts]
+        for name, runs in curves.items():
+            runs.append([float(log_q[name].mean()) for log_q in densities])
+    whole = log_densities(fits(pool), test)
     return {
         "config": asdict(SETTING.under(plan)), "sizes": list(sizes), "log density": curves,
-        "uniform": mean(uniform(test)), "all": {"N": pool.N, **whole},
-        "concentration": FORMS["with a Dirichlet prior"].concentration,
+        "uniform": mean(whole["uniform"]), "all": {"N": pool.N, **mean(whole["stacked"])},
+        "concentration": PRIOR.concentration,
     }  # fmt: skip
 
 
