@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+INTEGRATIONS := .venv-integrations
 
-.PHONY: demo test lint types unit slow clean
+.PHONY: demo test lint types unit slow test-integrations clean
 
 demo: $(READY)
-	$(BIN)/python examples/toy.py
-	$(BIN)/python examples/train_and_stack.py
+	$(BIN)/drystone demo runs/demo
 
 test: lint types unit
 
@@ -24,6 +24,15 @@ unit: $(READY)
 slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow
 
+# BayesFlow, lampe and an older ArviZ, in an environment of their own.
+test-integrations: $(INTEGRATIONS)/.ready
+	OMP_NUM_THREADS=1 KERAS_BACKEND=torch $(INTEGRATIONS)/bin/pytest tests/integrations
+
+$(INTEGRATIONS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/pip install --quiet --constraint constraints.txt --editable '.[integrations]'
+	touch $@
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Drystone needs Python 3.11 or newer; set PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
@@ -31,4 +40,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv
+	rm -rf .venv $(INTEGRATIONS)

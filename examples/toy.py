@@ -1,6 +1,6 @@
 """Stack the paper's toy: four Gaussian posteriors, equally far from the truth, wrong in different ways.
 
-Run it with ``make demo`` or ``python examples/toy.py``.
+Run it with ``python examples/toy.py``.
 """
 
 import drystone as ds

@@ -1,6 +1,6 @@
 """From a simulator to one posterior: train an ensemble on Two Moons, stack it, and measure it against the truth.
 
-Run it with ``make demo`` or ``python examples/train_and_stack.py`` (``--quick`` for a smaller one).
+Run it with ``python examples/train_and_stack.py`` (``--quick`` for a smaller one). `drystone demo` does the same.
 """
 
 import sys

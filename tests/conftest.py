@@ -41,3 +41,19 @@ def table():
 @pytest.fixture
 def weighted_table():
     return make_table(seed=3, row_weights=True)
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory):
+    """A tiny run from its simulations to its fits, to be looked at and copied."""
+    import tiny_run
+
+    return tiny_run.make(tmp_path_factory.mktemp("runs") / "original")
+
+
+@pytest.fixture
+def run(original, tmp_path):
+    """A copy of it, to be spoilt."""
+    import tiny_run
+
+    return tiny_run.copy(original, tmp_path / "run")

@@ -49,6 +49,8 @@ def test_links_lead_somewhere(link):
         "examples/own_score.py",
         "examples/own_task.py",
         "examples/train_and_stack.py --quick",
+        "examples/from_sbi.py --quick",
+        "examples/gallery.py --quick",
     ],
 )
 def test_examples_and_experiments_run(script):
@@ -59,7 +61,7 @@ def test_examples_and_experiments_run(script):
 
 
 def test_importing_pulls_in_nothing_heavy():
-    heavy = ("torch", "matplotlib", "sbi", "dask", "numba", "pandas", "xarray")
+    heavy = ("torch", "matplotlib", "sbi", "zuko", "arviz_base", "dask", "numba", "pandas", "xarray")
     code = f"import sys, drystone; print([name for name in {heavy} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -216,7 +216,7 @@ def test_memory_does_not_grow_with_the_number_of_draws():
         return peak
 
     # A block holds at most NUMBERS draws, and a handful of arrays of that size are at work at once.
-    few, many = peak(10_000), peak(40_000)
+    few, many = peak(20_000), peak(60_000)
     assert few < 12 * 8 * NUMBERS
     assert many < 1.5 * few
 

@@ -1,8 +1,8 @@
-from . import diagnostics, flows, forms, plots, scores, solvers, tasks, toy
+from . import adapters, diagnostics, flows, forms, plots, report, scores, solvers, tasks, toy
 from .advice import Advice, advise
 from .compare import Comparison, compare
 from .ensemble import Ensemble
-from .errors import ConvergenceWarning, IntractableError, StackingError
+from .errors import ConvergenceWarning, IntractableError, SamplingError, StackingError
 from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from .posterior import StackedPosterior
 from .scores import (
@@ -50,6 +50,7 @@ __all__ = [
     "RankMoments",
     "RowScore",
     "SampleAggregation",
+    "SamplingError",
     "Score",
     "Simulations",
     "StackedPosterior",
@@ -59,12 +60,14 @@ __all__ = [
     "Table",
     "Task",
     "Tuned",
+    "adapters",
     "advise",
     "compare",
     "diagnostics",
     "flows",
     "forms",
     "plots",
+    "report",
     "scores",
     "simulate",
     "solvers",

@@ -146,7 +146,8 @@ def compare(
     # The same resamplings for every method: that is what makes the gains paired.
     weightings = np.stack(list(resampled(test.row_weights, BOOTSTRAP, seed)))
     blocks, left_out = [], {}
-    with torch.no_grad(), one_thread():
+    # A density of 0 has no finite spread, and two of them no difference: NaN, without a warning.
+    with torch.no_grad(), one_thread(), np.errstate(invalid="ignore"):
         for metric in metrics:
             try:
                 blocks.append(_judge(metric, validation, test, fits, weightings))
@@ -204,10 +205,7 @@ def _measure(metric: Metric, view: View, weightings: np.ndarray) -> tuple[float,
 
 def _se(spread: np.ndarray, metric: Metric, test: Table) -> float:
     """Standard error of a weighted mean over rows; standard deviation over resamplings."""
-    if metric.rows is None:
-        return float(np.std(spread, ddof=1))
-    with np.errstate(invalid="ignore"):  # a density of 0 has no finite spread
-        return standard_error(spread, test.row_weights)
+    return float(np.std(spread, ddof=1)) if metric.rows is None else standard_error(spread, test.row_weights)
 
 
 def _printed(frame: pd.DataFrame) -> str:

@@ -1,6 +1,6 @@
 """What can go wrong, by name. Messages say what was expected, what came, and what to do."""
 
-__all__ = ["ConvergenceWarning", "IntractableError", "StackingError"]
+__all__ = ["ConvergenceWarning", "IntractableError", "SamplingError", "StackingError"]
 
 
 class StackingError(Exception):
@@ -9,6 +9,10 @@ class StackingError(Exception):
 
 class IntractableError(StackingError, TypeError):
     """A form lacks what a score needs (a blank cell of the paper's Table 1), or a task has no likelihood."""
+
+
+class SamplingError(StackingError, RuntimeError):
+    """A member cannot be sampled: next to none of its draws are accepted, or its sampler gave up."""
 
 
 class ConvergenceWarning(UserWarning):

@@ -13,15 +13,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from drystone.arrays import as_numpy
-from drystone.errors import IntractableError
+from drystone.errors import IntractableError, SamplingError
+from drystone.seeding import seeded
 
-__all__ = ["Member", "name_members"]
+__all__ = ["Member", "draw", "name_members"]
 
 # Libraries whose posteriors have methods of our names with other arguments.
 FOREIGN = ("bayesflow", "lampe", "sbi", "zuko")
+
+
+def draw(posterior: Any, n: int, y: np.ndarray, seed: int, isolated: bool = True) -> np.ndarray:
+    """n draws of a member for each row of y, (n, N, d), with ``seed`` whether or not its ``sample`` takes one.
+
+    Args:
+        posterior: the member itself.
+        n: draws a row.
+        y: data, (N, ...).
+        seed: given to a member whose ``sample`` takes one.
+        isolated: run a member that takes none with torch's and NumPy's global generators set to the seed, and
+            put them back; else it uses the generators as they stand.
+    """
+    if "seed" in inspect.signature(posterior.sample).parameters:
+        return as_numpy(posterior.sample(n, y, seed=seed))
+    with seeded(seed if isolated else None):
+        return as_numpy(posterior.sample(n, y))
 
 
 @dataclass(frozen=True)
@@ -48,7 +65,11 @@ class Member:
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log q(θ_n | y_n) for paired rows theta (N, d), y (N, ...): (N,)."""
-        answer = self._method("log_prob", "density")(theta, y)
+        log_prob_of = self._method("log_prob", "density")
+        try:
+            answer = log_prob_of(theta, y)
+        except SamplingError as error:  # an acceptance rate stands behind some densities
+            raise SamplingError(f"member {self.name!r}: {error}") from error
         log_prob = np.asarray(as_numpy(answer), float)
         if log_prob.shape != (len(theta),):
             raise ValueError(
@@ -63,20 +84,14 @@ class Member:
         Args:
             n: draws a row.
             y: data, (N, ...).
-            seed: given to a member whose ``sample`` takes one.
-            isolated: run a member that takes none with torch's generator set to the seed, and put the generator
-                back; else it uses torch's generator as it stands. (NumPy's global generator is never touched.)
+            seed: same seed, same draws.
+            isolated: see :func:`draw`.
         """
-        sample = self._method("sample", "sampler")
-        if "seed" in inspect.signature(sample).parameters:
-            answer = sample(n, y, seed=seed)
-        elif isolated:
-            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-                torch.manual_seed(seed)
-                answer = sample(n, y)
-        else:
-            answer = sample(n, y)
-        draws = as_numpy(answer)
+        self._method("sample", "sampler")
+        try:
+            draws = draw(self.posterior, n, y, seed, isolated)
+        except SamplingError as error:
+            raise SamplingError(f"member {self.name!r}: {error}") from error
         if draws.shape != (n, len(y), self.d):
             raise ValueError(
                 f"`sample` of member {self.name!r} must give shape (n, N, d) = ({n}, {len(y)}, {self.d}); "

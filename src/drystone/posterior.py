@@ -115,6 +115,11 @@ class StackedPosterior(ABC):
         paired = np.broadcast_to(y, (S, *y.shape)).reshape(S * B, *y.shape[1:])
         return _like(x, self._log_prob(points.reshape(S * B, d), paired).reshape(S, B))
 
+    @property
+    def member_weights(self) -> dict[str, float]:
+        """The members that carry weight, by name."""
+        return self.fit.member_weights
+
     def potential(self, theta: Any, x: Any = None) -> Any:
         """The same as :meth:`log_prob`, under the name sbi's diagnostics use."""
         return self.log_prob(theta, x)
@@ -133,6 +138,51 @@ class StackedPosterior(ABC):
         as_levels(alpha)
         sample = as_numpy(self.sample((draws,), x, seed=seed))
         return _like(x, np.quantile(sample, [alpha / 2, 1 - alpha / 2], axis=0).T)
+
+    def to_sbi(self, prior: Any = None, *, ensemble: bool = False) -> Any:
+        """A real ``NeuralPosterior`` of sbi, with ``set_default_x``, ``potential`` and ``map()``.
+
+        sbi's diagnostics and plots take this object as it is; ``to_sbi`` is for code that asks for one of sbi's
+        own class.
+
+        Args:
+            prior: a torch distribution; None for that of the first member from sbi, if there is one.
+            ensemble: give sbi's own ``EnsemblePosterior`` of the members with weight instead: for a mixture of
+                members from sbi of one class. Its draws come grouped by member, not shuffled, which misleads
+                diagnostics that look at the first of them.
+        """
+        from drystone.adapters.to_sbi import to_sbi, to_sbi_ensemble
+
+        return to_sbi_ensemble(self) if ensemble else to_sbi(self, prior)
+
+    def to_arviz(self, x: Any, *, draws: int = 1000, seed: int | None = None) -> Any:
+        """Draws at one observation for ArviZ: a ``DataTree``, or ``InferenceData`` if ArviZ is older than 1.0.
+
+        Groups ``posterior`` (a variable each parameter), ``observed_data``, and ``sample_stats`` with the log
+        density ``lp``, if there is one, and for a mixture the ``member`` each draw came from.
+
+        Args:
+            x: the observation.
+            draws: how many, in one chain.
+            seed: same seed, same draws.
+        """
+        from drystone.adapters.to_arviz import posterior_groups
+
+        y = _one_observation(x)
+        rng = np.random.default_rng(_start(seed))
+        sample, member = self._draw_labelled(draws, y, rng, seed is not None)
+        try:
+            log_prob = self._log_prob(sample[:, 0], np.repeat(y, draws, 0))
+        except IntractableError:
+            log_prob = None
+        member = None if member is None else member[:, 0]
+        return posterior_groups(self.fit.parameters, sample[:, 0], y[0], log_prob, member, self.fit.names)
+
+    def _draw_labelled(
+        self, n: int, y: np.ndarray, rng: np.random.Generator, seeded: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """The same as :meth:`_draw`, and which member each draw came from, (n, B), if from one."""
+        return self._draw(n, y, rng, seeded), None
 
     def _sampled(self, sample_shape: Sequence[int] | int, x: Any, y: np.ndarray, seed: int | None) -> Any:
         shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
@@ -156,14 +206,21 @@ class MixturePosterior(StackedPosterior):
     """Σ_k w_k q_k(θ|y). Members without weight are never evaluated."""
 
     def _draw(self, n: int, y: np.ndarray, rng: np.random.Generator, seeded: bool) -> np.ndarray:
+        return self._draw_labelled(n, y, rng, seeded)[0]
+
+    def _draw_labelled(
+        self, n: int, y: np.ndarray, rng: np.random.Generator, seeded: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Stratified over members, each observation on its own, then shuffled: any prefix is a sample."""
         counts = allocate(self._weights(y), n, len(y), rng)
         seeds = rng.integers(2**62, size=len(self.members))
 
         def draw(k: int, rows: np.ndarray, m: int) -> np.ndarray:
-            return self.members[k].sample(m, y[rows], int(seeds[k]), seeded)
+            draws = self.members[k].sample(m, y[rows], int(seeds[k]), seeded)
+            return np.concatenate([draws, np.full((m, len(rows), 1), k)], -1)
 
-        return pool(counts, draw, rng)
+        pooled = pool(counts, draw, rng)
+        return pooled[..., :-1], pooled[..., -1].astype(int)
 
     def _log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log Σ_k w_k q_k, in log space."""
@@ -250,10 +307,11 @@ def _one_observation(x: Any) -> np.ndarray:
 
 
 def _rows(x: Any) -> np.ndarray:
+    """``x`` as an observation a row, (B, ...); B numbers are B observations of one number each."""
     y = as_numpy(x)
-    if y.ndim < 2:
-        raise ValueError(f"`x` must hold an observation a row, (B, ...); got shape {y.shape}.")
-    return y
+    if y.ndim == 0:
+        raise ValueError("`x` must hold an observation a row, (B, ...); got a single number.")
+    return y[:, None] if y.ndim == 1 else y
 
 
 def _like(x: Any, array: np.ndarray) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -43,7 +44,7 @@ class Stacking:
         stationarity: first-order measure that is 0 at a stationary point, or None.
         converged: whether the tolerance was met.
         iterations: steps of the solver.
-        seconds: wall time.
+        seconds: wall time; NaN for a fit that was read from a file.
         solver: which one.
         names: the members' names, in the order of the parameters.
         parameters: the names of θ.
@@ -75,6 +76,11 @@ class Stacking:
                 f"{type(self.form).__name__} has no single set of weights; see `params`: {', '.join(self.params)}."
             )
         return self.params["weights"]
+
+    @property
+    def member_weights(self) -> dict[str, float]:
+        """The members that carry weight, by name: what BayesFlow's ensembles take as ``member_weights``."""
+        return {name: float(w) for name, w in zip(self.names, self.weights, strict=True) if w > 0}
 
     def evaluate(self, table: Table, score: Score | None = None) -> dict[str, float]:
         """A score on the rows of another table: ``loss``, and each term before its coefficient.
@@ -111,8 +117,8 @@ class Stacking:
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fit as one JSON file, whole or not at all."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        """Write the fit as one JSON file, whole or not at all; without ``seconds``, so that reruns are equal."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
         plain |= {"form": self.form.describe(), "score": self.score.describe()}
         plain["params"] = {
             name: {"shape": array.shape, "dtype": str(array.dtype), "values": array.ravel().tolist()}
@@ -152,7 +158,7 @@ class Stacking:
         }
         for name in ("names", "parameters", "notes"):
             plain[name] = tuple(plain[name])
-        return cls(**plain)
+        return cls(**{"seconds": math.nan, **plain})
 
     # ── words ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -171,9 +177,10 @@ class Stacking:
         carry = ""
         if "weights" in self.params:
             carry = f"{np.count_nonzero(self.weights)} of {len(self.names)} members carry weight, "
+        duration = "" if math.isnan(self.seconds) else f", {self.seconds:.2g} s"
         return (
             f"Stacking({self.form!r} × {self.score!r}: loss {self.loss:.6g}, {proof}{state}, "
-            f"{carry}{self.solver} in {self.iterations} steps, {self.seconds:.2g} s)"
+            f"{carry}{self.solver} in {self.iterations} steps{duration})"
         )
 
 
@@ -210,6 +217,15 @@ class Applied:
     def draws(self, n: int | None = None, seed: int = 0) -> np.ndarray:
         """Draws of the stacked posterior out of the table's draws, (N, n, d)."""
         return self._array("draws", lambda: self._view.draws(n, seed))
+
+    def to_arviz(self) -> Any:
+        """The ranks as simulation-based calibration for ArviZ: group ``prior_sbc``, for ``plot_ecdf_pit``.
+
+        A ``DataTree``, or ``InferenceData`` if ArviZ is older than 1.0. Row weights have no place in it.
+        """
+        from drystone.adapters.to_arviz import ranks_group
+
+        return ranks_group(self._view.table.parameters, self.rank)
 
     def _array(self, statistic: str, make: Any) -> np.ndarray:
         if statistic not in self._form.gives:

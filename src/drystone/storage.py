@@ -1,20 +1,23 @@
 """Members on disk: ``<name>.safetensors`` holds the arrays, ``<name>.json`` the rest. Nothing is pickled.
 
-The JSON is written last, so its presence says that the member is complete. A member that diverged twice has
-a JSON alone.
+The JSON is written last, so its presence says that the member is complete, and it holds the checksum of the
+arrays. A member that diverged twice has a JSON alone. Members trained alike have equal files, byte for byte: how
+long each took goes to ``timings.jsonl`` instead.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors import numpy as safetensors
 
+from drystone.checksums import DamagedError, check, digest
 from drystone.engines.loop import State
 from drystone.files import replacing
 from drystone.flows.architecture import Architecture
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Stored", "save", "save_diverged", "scan"]
 
 FORMAT = 1
+TIMINGS = "timings.jsonl"
 
 
 def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
@@ -53,19 +57,23 @@ def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
         arrays |= embedding_state(member.embedding)
     for epoch, state in member.snapshots.items():
         arrays |= {f"snapshot.{epoch}.{key}": value for key, value in state.items()}
+    with replacing(directory / f"{member.name}.safetensors") as temporary:
+        # Not its `save_file`, which lets nobody else read the file.
+        temporary.write_bytes(safetensors.save({key: np.asarray(a, order="C") for key, a in arrays.items()}))
+        sha256 = digest(temporary)
+    _note_time(directory, member)
     description = {
         "format": FORMAT,
         "name": member.name,
         "fingerprint": fingerprint,
+        "sha256": sha256,
         "diverged": False,
         "embedding": member.embedding is not None,
         "clip": conditioning.clip,
         "architecture": asdict(member.flow.architecture),
         "configuration": asdict(member.configuration),
-        "history": asdict(member.history),
+        "history": {key: value for key, value in asdict(member.history).items() if key != "seconds"},
     }
-    with replacing(directory / f"{member.name}.safetensors") as temporary:
-        save_file({key: np.asarray(value, order="C") for key, value in arrays.items()}, temporary)
     _write_json(directory / f"{member.name}.json", description)
 
 
@@ -73,6 +81,25 @@ def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
     """Note that a member diverged, so that resumed training does not try it again."""
     description = {"format": FORMAT, "name": name, "fingerprint": fingerprint, "diverged": True}
     _write_json(directory / f"{name}.json", description)
+
+
+def _note_time(directory: Path, member: TrainedMember) -> None:
+    with (directory / TIMINGS).open("a") as file:
+        file.write(json.dumps({"name": member.name, "seconds": member.history.seconds}) + "\n")
+
+
+def _seconds(directory: Path, name: str) -> float:
+    """How long the training of a member took, by the last line that says so; NaN if none does."""
+    path = directory / TIMINGS
+    found = math.nan
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:  # the process was killed while it wrote this line
+            continue
+        if entry["name"] == name:
+            found = float(entry["seconds"])
+    return found
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
@@ -112,11 +139,22 @@ class Stored:
     def history(self) -> History:
         """How training went."""
         stored = self.description["history"]
-        return History(**{**stored, "losses": tuple(stored["losses"]), "validation": tuple(stored["validation"])})
+        lists = {key: tuple(stored[key]) for key in ("losses", "validation")}
+        return History(**{"seconds": _seconds(self.path.parent, self.name), **stored, **lists})
+
+    def check(self) -> None:
+        """Raise if the arrays are not those that were written; names the file."""
+        arrays = self.path.with_suffix(".safetensors")
+        if not self.diverged and "sha256" in self.description:
+            remedy = f"Remove it and {self.path.name} to train the member again."
+            if not arrays.exists():
+                raise DamagedError(f"{arrays} is missing, though {self.path.name} is there. {remedy}")
+            check(arrays, self.description["sha256"], remedy=remedy)
 
     def load(self) -> TrainedMember:
         """Read the arrays."""
-        arrays = load_file(self.path.with_suffix(".safetensors"))
+        self.check()
+        arrays = safetensors.load_file(self.path.with_suffix(".safetensors"))
         architecture = dict(self.description["architecture"])
         if architecture["orders"] is not None:
             architecture["orders"] = tuple(tuple(order) for order in architecture["orders"])
@@ -163,7 +201,10 @@ def _snapshots(arrays: State) -> dict[int, State]:
 
 def read(path: Path, embedding: Callable[[], nn.Module] | None = None) -> Stored:
     """Read the description of one member."""
-    description = json.loads(path.read_text())
+    try:
+        description = json.loads(path.read_text())
+    except ValueError as error:
+        raise DamagedError(f"{path} is not a complete JSON file ({error}). Remove it to train it again.") from None
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ValueError(f"{path} is not a member of format {FORMAT}; was it written by a later version?")
     return Stored(path, description, embedding)

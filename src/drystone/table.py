@@ -90,7 +90,7 @@ class Table:
             array = checked(f"quantiles[{level}]", value, "KNd", sizes)
             self._statistics[_level(level)] = _float(array)
         if draws is not None:
-            lazy = type(draws).__module__.partition(".")[0] in ("zarr", "h5py")
+            lazy = type(draws).__module__.partition(".")[0] in ("zarr", "h5py", "drystone")
             shape_only = np.broadcast_to(np.zeros((), draws.dtype), draws.shape) if lazy else draws
             array = checked("draws", shape_only, "KNSd", sizes)
             native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drystone.checksums import DamagedError, check_seal, seal
 from drystone.files import recover, replacing
 
 if TYPE_CHECKING:
@@ -53,7 +55,11 @@ def to_dataset(table: Table) -> xarray.Dataset:
 
 def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
     """The arguments of the table that a Dataset holds."""
-    kind, version = dataset.attrs.get("format"), int(dataset.attrs.get("version", 0))
+    return _arguments(dataset.attrs, {str(name): dataset[name].values for name in dataset.variables})
+
+
+def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    kind, version = attributes.get("format"), int(attributes.get("version", 0))
     if kind != FORMAT:
         raise ValueError(f"not a Drystone table: attribute `format` is {kind!r}, expected {FORMAT!r}.")
     if version > VERSION:
@@ -61,14 +67,14 @@ def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
             f"the table has format version {version}; this Drystone reads up to {VERSION}. Upgrade it."
         )
     names = ("theta", "y", "row_weights", *STATISTICS)
-    arguments: dict[str, Any] = {name: dataset[name].values for name in names if name in dataset}
-    if "quantiles" in dataset:
-        levels = map(float, dataset["level"].values)
-        arguments["quantiles"] = dict(zip(levels, dataset["quantiles"].values, strict=True))
+    arguments: dict[str, Any] = {name: arrays[name] for name in names if name in arrays}
+    if "quantiles" in arrays:
+        arguments["quantiles"] = dict(zip(map(float, arrays["level"]), arrays["quantiles"], strict=True))
     arguments["names"], arguments["parameters"] = (
-        [str(value) for value in dataset[dim].values] for dim in ("member", "parameter")
+        [str(value) for value in np.atleast_1d(attributes.get(dim, arrays.get(dim, ())))]
+        for dim in ("member", "parameter")
     )
-    arguments["left_out"] = json.loads(dataset.attrs.get("left_out", "{}"))
+    arguments["left_out"] = json.loads(attributes.get("left_out", "{}"))
     return arguments
 
 
@@ -82,25 +88,40 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
     with replacing(path) as temporary:
         if suffix == ".zarr":
             dataset.to_zarr(temporary, mode="w", consolidated=False, encoding=_chunks(dataset))
+            seal(temporary)
         else:
             dataset.to_netcdf(temporary, engine="h5netcdf")
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The arguments of the table that a file holds."""
-    import xarray
-
     suffix = _suffix(path)
     recover(path)
     if not Path(path).exists():
         raise FileNotFoundError(f"no table at {os.fspath(path)!r}.")
-    if suffix == ".zarr":
-        opened = xarray.open_zarr(path, consolidated=False, chunks=None)
-    else:
-        opened = xarray.open_dataset(path, engine="h5netcdf")
-    with opened as dataset:
-        named = {dim: np.atleast_1d(dataset.attrs[dim]) for dim in ("member", "parameter") if dim in dataset.attrs}
-        return from_dataset(dataset.assign_coords(named))
+    try:
+        contents = _read_zarr(Path(path)) if suffix == ".zarr" else _read_netcdf(Path(path))
+    except DamagedError:
+        raise
+    except Exception as error:  # each library has errors of its own for files it cannot make sense of
+        raise DamagedError(f"{os.fspath(path)!r} cannot be read as a table: {error}") from error
+    return _arguments(*contents)
+
+
+def _read_zarr(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:
+    """Attributes and arrays, read by Zarr alone: importing xarray and pandas would take half a second more."""
+    import zarr
+
+    group = zarr.open_group(path, mode="r")
+    check_seal(path, group.attrs)
+    return dict(group.attrs), {name: np.asarray(array[...]) for name, array in group.arrays()}
+
+
+def _read_netcdf(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:
+    import xarray
+
+    with xarray.open_dataset(path, engine="h5netcdf") as dataset:
+        return dataset.attrs, {str(name): dataset[name].values for name in dataset.variables}
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:

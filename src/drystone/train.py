@@ -229,6 +229,7 @@ def _finished(
                 raise ValueError(
                     f"{path} was trained on other data or with other settings; choose another `directory`."
                 )
+            stored.check()
             done[job.name] = None if stored.diverged else stored
     return done
 

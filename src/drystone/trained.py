@@ -32,7 +32,7 @@ class History:
         validation: Validation loss after each epoch: minus the mean log density, in standardised units.
         best_epoch: The epoch whose parameters were kept, counted from 1.
         restarts: How often training was begun again with a tenth of the learning rate.
-        seconds: Time it took.
+        seconds: Time it took; NaN if that was not noted.
     """
 
     losses: tuple[float, ...]

@@ -1,9 +1,10 @@
 """What to do next: which members matter, how steady the weights are, whether more of anything would help."""
 
-from drystone.advice.advise import Advice, advise
+from drystone.advice.advise import advise
 from drystone.advice.bootstrap import WeightBootstrap
 from drystone.advice.gain import GainCurve
 from drystone.advice.learning import LearningCurve
 from drystone.advice.redundancy import DropOne
+from drystone.advice.result import Advice
 
 __all__ = ["Advice", "DropOne", "GainCurve", "LearningCurve", "WeightBootstrap", "advise"]

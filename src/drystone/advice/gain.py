@@ -64,8 +64,9 @@ class GainCurve:
         return self.best[0] - self.stacked, self.best[1]
 
     def enough(self, share: float = 0.95) -> int | None:
-        """How many members, chosen one after the other, have this share of the gain; None if none of those tried."""
-        reached = self.best[0] - self.greedy >= share * self.gain[0]
+        """How many members, chosen one after the other, have this share of the gain; None if too few were."""
+        with np.errstate(invalid="ignore"):
+            reached = self.best[0] - self.greedy >= share * self.gain[0]
         return int(self.greedy_sizes[reached.argmax()]) if reached.any() and self.gain[0] > 0 else None
 
     @property
@@ -98,9 +99,8 @@ def gain_curve(asked: Problem, *, subsets: int = 20, folds: int = 5, seed: int =
     shares = np.array([table.row_weights[left].sum() for _, left in parts])
 
     stacked = np.array([fold.stacked for fold in each])
-    # Folds whose last member was added earlier than others' stay at what they had.
     longest = max(len(fold.greedy) for fold in each)
-    greedy = np.array([[*fold.greedy, *fold.greedy[-1:] * (longest - len(fold.greedy))] for fold in each])
+    greedy = np.array([_stretched(fold.greedy, longest) for fold in each])
     random = np.einsum("f,frm->rm", shares, [fold.random for fold in each])
     last = random[:, -2] - random[:, -1] if table.K > 1 else np.full(subsets, np.nan)
     return GainCurve(
@@ -113,8 +113,8 @@ def gain_curve(asked: Problem, *, subsets: int = 20, folds: int = 5, seed: int =
         greedy_se=np.array([_against(losses, stacked, shares)[1] for losses in greedy.T]),
         random_sizes=sizes(table.K),
         random=random.mean(0),
-        random_se=random.std(0, ddof=1) / np.sqrt(subsets),
-        random_doubling=(float(last.mean()), float(last.std(ddof=1) / np.sqrt(subsets))),
+        random_se=_se(random),
+        random_doubling=(float(last.mean()), float(_se(last))),
     )
 
 
@@ -158,8 +158,8 @@ def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
     if Gradient().refuses(form, score) or not score.smooth:
         return
     loss, members = Differentiated(train.table, form, score), [first]
-    while train.part(members=members).possible:
-        fit = train.part(members=members).solve()
+    while (part := train.part(members=members)).possible:
+        fit = part.solve()
         yield fit
         w = form.embed(dict(fit.params), np.array(members), K)["weights"]
         slope = np.nan_to_num(loss.gradient(w), nan=np.inf)
@@ -170,9 +170,21 @@ def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
         members.append(int(slope.argmin()))
 
 
+def _stretched(losses: list[float], length: int) -> list[float]:
+    """A fold whose last member was added earlier than others' stays at what it had."""
+    return losses + (losses[-1:] or [np.inf]) * (length - len(losses))
+
+
+def _se(values: np.ndarray) -> np.ndarray:
+    """Standard error of the mean over the first axis."""
+    with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite spread
+        return values.std(0, ddof=1) / np.sqrt(len(values))
+
+
 def _against(losses: np.ndarray, stacked: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
     """Loss over folds, and the standard error of its difference from the stack's."""
-    difference = losses - stacked
+    with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite difference
+        difference = losses - stacked
     folds = len(shares)
     variance = shares**2 @ (difference - shares @ difference) ** 2 * folds / (folds - 1)
     return float(shares @ losses), float(np.sqrt(variance))

@@ -60,8 +60,6 @@ def learning_curve(asked: Problem, *, repeats: int = 4, folds: int = 5, seed: in
     # Least squares of a + b/n in each fold: all its losses are of the same rows, so a is the fold's own.
     x = 1 / n - (1 / n).mean()
     b = loss @ x / (x @ x)
-    return LearningCurve(n.astype(int), loss.mean(0), table.N, float(b.mean() / table.N), _se(b) / table.N)
-
-
-def _se(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values)))
+    with np.errstate(invalid="ignore"):  # a density of 0 somewhere: nothing to extrapolate
+        left, left_se = b.mean() / table.N, b.std(ddof=1) / np.sqrt(folds) / table.N
+    return LearningCurve(n.astype(int), loss.mean(0), table.N, float(left), float(left_se))

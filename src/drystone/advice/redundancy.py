@@ -89,4 +89,5 @@ def _rows(fit: Stacking, table: Table) -> np.ndarray | None:
         return None
     with torch.no_grad():
         view = fit.view(table)
-        return sum(c * term.rows(view).numpy() for c, term in fit.score.terms if isinstance(term, RowScore))
+        parts = [c * term.rows(view).numpy() for c, term in fit.score.terms if isinstance(term, RowScore)]
+    return np.sum(parts, 0)

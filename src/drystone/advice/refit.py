@@ -71,7 +71,7 @@ def problem(fit: Stacking, table: Table, seed: int = 0) -> Problem:
     if not np.isclose(loss, fit.loss, rtol=1e-6, atol=1e-9):
         raise ValueError(
             f"`table` must hold the rows that `fit` was fitted to: its loss there was {fit.loss:.6g}, "
-            f"on these rows it is {loss:.6g}."
+            f"on these rows it is {loss:.6g}. (A fit near one observation, `at=`, cannot be advised on.)"
         )
     needs = {fit.form.requires(need) for _, term in fit.score.terms for need in term.needs}
     if needs == {"log_q"}:  # then selecting rows and members need not copy draws

@@ -22,6 +22,8 @@ import numpy as np
 from scipy.signal import convolve
 from scipy.stats import binom, poisson
 
+from drystone.stacking import frozen
+
 __all__ = ["Band", "ecdf_band"]
 
 # Points of a default grid: a finer one changes the band by less than the width of a line.
@@ -54,7 +56,7 @@ class Band:
         """Whether curves (..., G, d) stay inside, (..., d); an undefined one does not."""
         slack = 1e-9  # an ECDF summed from row weights may miss k/N by rounding
         inside = (self.lower[:, None] - slack <= ecdf) & (ecdf <= self.upper[:, None] + slack)
-        return inside.all(-2)
+        return np.asarray(inside.all(-2))
 
 
 def ecdf_band(N: int, level: float = 0.95, grid: Sequence[float] | np.ndarray | None = None) -> Band:
@@ -69,8 +71,8 @@ def ecdf_band(N: int, level: float = 0.95, grid: Sequence[float] | np.ndarray | 
 
     Example:
         >>> band = ecdf_band(1000)
-        >>> print(f"{band.upper[49] - 0.5:.3f}, {band.probability:.4f}")
-        0.047, 0.9500
+        >>> print(f"{band.grid[49]:.1f} ± {band.upper[49] - 0.5:.3f}, probability {band.probability:.3f}")
+        0.5 ± 0.047, probability 0.950
     """
     if not 0 < level < 1:
         raise ValueError(f"`level` must be in (0, 1); got {level}. Did you mean 0.95 for a 95% band?")
@@ -95,7 +97,8 @@ def _band(N: int, level: float, grid: tuple[float, ...]) -> Band:
         middle = (low + high) / 2
         low, high = (middle, high) if _inside(N, z, *counts(middle)) >= level else (low, middle)
     lower, upper = counts(low)
-    return Band(z, lower / N, upper / N, level, _inside(N, z, lower, upper), N)
+    # Frozen, because the next who asks gets the same arrays.
+    return Band(frozen(z), frozen(lower / N), frozen(upper / N), level, _inside(N, z, lower, upper), N)
 
 
 def _inside(N: int, z: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:

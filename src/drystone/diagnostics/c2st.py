@@ -9,7 +9,8 @@ import numpy as np
 
 from drystone.arrays import as_numpy
 from drystone.data import spread_or_one
-from drystone.diagnostics.classifiers import cloned, network, quiet
+from drystone.diagnostics.classifiers import cloned, network, require
+from drystone.folds import split_folds
 
 __all__ = ["C2ST", "c2st"]
 
@@ -44,21 +45,19 @@ def c2st(draws: Any, reference: Any, *, classifier: Any = None, folds: int = 5, 
         folds: of the cross-validation.
         seed: of the folds and the classifier.
     """
-    from sklearn.model_selection import StratifiedKFold
-
+    require()
     a, b = as_numpy(draws), as_numpy(reference)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"`draws` and `reference` must have shapes (S, d), (S', d); got {a.shape}, {b.shape}.")
     rng, n = np.random.default_rng(seed), min(len(a), len(b))
     a, b = (sample[rng.permutation(len(sample))[:n]] for sample in (a, b))
-    # Standardised by the draws, as sbibm does.
-    x = (np.concatenate([a, b]) - a.mean(0)) / spread_or_one(a)
+    x = (np.concatenate([a, b]) - b.mean(0)) / spread_or_one(b)
     label = np.repeat([0, 1], n)
     classifier = network(a.shape[1]) if classifier is None else classifier
     right, accuracies = np.empty(2 * n, bool), []
-    for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, label):
-        with quiet():
-            fitted = cloned(classifier, seed).fit(x[train], label[train])
+    for train, test in split_folds(n, folds, seed):
+        train, test = (np.concatenate([rows, n + rows]) for rows in (train, test))  # as many of each sample
+        fitted = cloned(classifier, seed).fit(x[train], label[train])
         right[test] = fitted.predict(x[test]) == label[test]
         accuracies.append(right[test].mean())
     accuracy = float(right.mean())

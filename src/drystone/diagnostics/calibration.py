@@ -79,7 +79,7 @@ def rank_ecdf(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibr
 
 
 def coverage(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibration:
-    r"""Coverage of central intervals, read off the ranks: how often the central c interval holds the truth, against c.
+    r"""How often the central c interval holds the truth, against c: coverage, read off the ranks.
 
     The central c interval holds the truth if :math:`|2u - 1| \le c` for its rank u; where the posterior is exact
     these are uniform too. Below the diagonal it is overconfident.

@@ -1,4 +1,4 @@
-r"""Local classifier two-sample test (L-C2ST; Linhart, Gramfort & Rodrigues 2023): is it right at *this* observation?"""
+r"""Is it right at *this* observation? The local two-sample test L-C2ST (Linhart, Gramfort & Rodrigues 2023)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from drystone.arrays import as_numpy
 from drystone.data import spread_or_one
-from drystone.diagnostics.classifiers import cloned, network, quiet
+from drystone.diagnostics.classifiers import cloned, network, require
 
 __all__ = ["LC2ST", "lc2st"]
 
@@ -22,7 +22,7 @@ class LC2ST:
         statistic: mean squared deviation of the classifier's probability from ½, at draws of the posterior.
         null: the same for classifiers trained on swapped pairs, (trials,): what an exact posterior gives.
         p_value: share of the null at least as large, counting the statistic itself.
-        probability: of each draw to be the posterior's and not the truth's, (S,): above ½ where it has too much mass.
+        probability: that each draw is the posterior's, not the truth's, (S,): above ½ where it has too much mass.
     """
 
     statistic: float
@@ -50,7 +50,7 @@ def lc2st(
     A classifier learns to tell (θ_n, y_n) from (θ̃_n, y_n), θ̃_n ~ q(·|y_n). Where the posterior is exact it cannot:
 
     .. math::
-        t = \frac1S \sum_s \left(c(\tilde\theta_s, y_o) - \tfrac12\right)^2, \qquad \tilde\theta_s \sim q(\cdot|y_o)
+        t = \frac1S \sum_s (c(\tilde\theta_s, y_o) - \tfrac12)^2, \qquad \tilde\theta_s \sim q(\cdot|y_o)
 
     Its distribution under the null is found by swapping θ_n and θ̃_n at random and training again.
 
@@ -64,6 +64,7 @@ def lc2st(
         trials: classifiers trained under the null; the least p-value is 1/(trials + 1).
         seed: of the swaps and the classifiers.
     """
+    require()
     theta, draws, draws_at = as_numpy(theta), as_numpy(draws), as_numpy(draws_at)
     N = len(theta)
     if theta.ndim != 2 or draws.shape != theta.shape:
@@ -86,8 +87,7 @@ def lc2st(
     def probability(swap: np.ndarray, seed: int) -> np.ndarray:
         """c at the draws asked about, trained with some pairs swapped."""
         first, second = np.where(swap[:, None], drawn, true), np.where(swap[:, None], true, drawn)
-        with quiet():
-            fitted = cloned(classifier, seed).fit(np.concatenate([first, second]), np.repeat([0, 1], N))
+        fitted = cloned(classifier, seed).fit(np.concatenate([first, second]), np.repeat([0, 1], N))
         return fitted.predict_proba(asked)[:, 1]
 
     rng = np.random.default_rng(seed)

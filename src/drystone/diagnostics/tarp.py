@@ -29,9 +29,9 @@ def tarp(
     .. math::
         f_n = \frac1S \sum_s 1\{\|\tilde\theta_{ns} - x_n\| \le \|\theta_n - x_n\|\}
 
-    Below the diagonal at high levels, the posterior is overconfident; off it on one side only, biased. Distances are
-    in units of the range of each parameter over the table. Draws of your own are a table of one member:
-    ``Table(theta, draws=draws[None])``.
+    Above the diagonal first and then below it, the posterior is too narrow, or biased; the other way round, too
+    wide. Distances are in units of the range of each parameter over the table. Draws of your own are a table of
+    one member: ``Table(theta, draws=draws[None])``.
 
     Args:
         table: rows that neither members nor fits have seen, with ``draws``.

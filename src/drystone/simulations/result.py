@@ -12,6 +12,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from drystone.checksums import DamagedError, check_seal, seal
 from drystone.files import recover, replacing
 
 __all__ = ["Simulations"]
@@ -64,6 +65,7 @@ class Simulations:
                     "left_out": dict(self.left_out),
                 }
             )
+            seal(temporary)
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Simulations:
@@ -72,12 +74,16 @@ class Simulations:
         recover(path)
         if not path.exists():
             raise FileNotFoundError(f"there is no {FILE} in '{directory}'; was `simulate` finished?")
-        group = zarr.open_group(path, mode="r")
+        try:
+            group = zarr.open_group(path, mode="r")
+        except Exception as error:  # Zarr has several for a store it cannot make sense of
+            raise DamagedError(f"'{path}' cannot be read as simulations: {error}") from error
         if group.attrs.get("format") != FORMAT or group.attrs.get("version") != VERSION:
             raise ValueError(
                 f"'{path}' is not a store of simulations of version {VERSION}; "
                 f"its attributes are {dict(group.attrs)}."
             )
+        check_seal(path, group.attrs)
         theta, y, row = (np.asarray(group[name]) for name in ("theta", "y", "row"))
         attributes: dict[str, Any] = dict(group.attrs.asdict())
         return cls(theta, y, row, attributes["left_out"], attributes["settings"])

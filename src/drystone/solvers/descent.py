@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy  # and not its parts, which it imports when they are used: most fits use none
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from drystone.data import spread_or_one
@@ -98,7 +98,7 @@ class Descent(Solver):
         path = [(held_out(start), start)]
         # In units of the start, so that L-BFGS stops by the same rule whatever the units of the parameters are.
         size = abs(path[0][0]) or 1.0
-        end = minimize(
+        end = scipy.optimize.minimize(
             fitted,
             start,
             jac=True,

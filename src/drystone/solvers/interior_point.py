@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+import scipy  # and not its linalg, which it imports when it is used: most fits do not
 
 __all__ = ["Regression", "quantile_regression"]
 
@@ -211,7 +211,7 @@ class Conditions:
         system = scaled.T @ scaled  # NumPy computes half of a product AᵀA
         diagonal = np.diag(system) + problem.m + self.ratio
         np.fill_diagonal(system, diagonal + 1e-14 * diagonal.max())
-        self.factor = cho_factor(system)
+        self.factor = scipy.linalg.cho_factor(system)
 
     def step(self, up: np.ndarray | float, vq: np.ndarray | float, sb: np.ndarray | float) -> Point:
         """The difference that takes u(τa − z), v((1−τ)a + z) and sβ to these values."""
@@ -220,9 +220,9 @@ class Conditions:
         to_s = np.where(bounded, sb / np.where(bounded, at.beta, 1.0) - at.s, 0.0)
         residual = problem.theta - problem.X @ at.beta - at.u + at.v - to_u + to_v
         right = problem.X.T @ (at.z + self.W * residual) - problem.m * at.beta + at.s - at.nu * bounded + to_s
-        beta, nu = cho_solve(self.factor, right), 0.0
+        beta, nu = scipy.linalg.cho_solve(self.factor, right), 0.0
         if problem.summed:
-            ones = cho_solve(self.factor, bounded.astype(float))
+            ones = scipy.linalg.cho_solve(self.factor, bounded.astype(float))
             nu = float((beta[bounded].sum() - (1 - at.beta[bounded].sum())) / ones[bounded].sum())
             beta = beta - nu * ones
         z = self.W * (residual - problem.X @ beta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from drystone.spelling import unknown
 from drystone.tasks.gaussian import Gaussian
 from drystone.tasks.gaussian_mixture import GaussianMixture
 from drystone.tasks.lotka_volterra import LotkaVolterra
@@ -33,5 +34,5 @@ def get(name: str) -> Task:
         <Task slcp: 5 parameters, 8 data values>
     """
     if name not in _TASKS:
-        raise ValueError(f"unknown task '{name}'; known: {', '.join(names())}.")
+        raise ValueError(unknown("task", name, _TASKS))
     return _TASKS[name]()

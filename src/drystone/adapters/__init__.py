@@ -1,0 +1,23 @@
+"""Members from the libraries people use, and the way back.
+
+Each file imports its library only when it is used.
+"""
+
+from drystone.adapters.bayesflow import from_bayesflow
+from drystone.adapters.files import from_files, to_file
+from drystone.adapters.functions import from_functions
+from drystone.adapters.lampe import from_lampe
+from drystone.adapters.restrict import restrict
+from drystone.adapters.sbi import from_sbi
+from drystone.adapters.zuko import from_zuko
+
+__all__ = [
+    "from_bayesflow",
+    "from_files",
+    "from_functions",
+    "from_lampe",
+    "from_sbi",
+    "from_zuko",
+    "restrict",
+    "to_file",
+]

@@ -1,0 +1,30 @@
+"""Members from lampe: estimators that hold a flow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drystone.adapters.restrict import restrict
+from drystone.adapters.zuko import FlowMember
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["from_lampe"]
+
+
+def from_lampe(estimator: nn.Module, *, prior: Any = None, error: float = 0.05) -> Any:
+    """A member from lampe's ``NPE`` or ``FMPE``: ``estimator.flow(y)`` is a distribution over θ.
+
+    Args:
+        estimator: trained; it is put into evaluation mode.
+        prior: hold the member to the support of this prior; see :func:`drystone.adapters.restrict`.
+        error: see there.
+    """
+    flow = getattr(estimator, "flow", None)
+    if not callable(flow):
+        raise TypeError(
+            f"`estimator` must have a `flow`, as lampe's NPE and FMPE do; got {type(estimator).__name__}. "
+            "For ratio estimators draw with MCMC and use `from_functions(sample=...)`."
+        )
+    return restrict(FlowMember(estimator, flow), prior, error=error)

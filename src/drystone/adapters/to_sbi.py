@@ -1,0 +1,149 @@
+"""The stacked posterior as one of sbi's: a ``NeuralPosterior`` with a default x, a potential and ``map()``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sbi.inference import EnsemblePosterior
+from sbi.inference.posteriors.base_posterior import NeuralPosterior
+from sbi.inference.potentials.base_potential import BasePotential
+from sbi.utils import mcmc_transform
+from torch import Tensor
+
+from drystone.adapters.sbi import sbi_posterior_of
+from drystone.forms import Mixture
+from drystone.posterior import StackedPosterior
+
+__all__ = ["StackedNeuralPosterior", "StackedPotential", "to_sbi", "to_sbi_ensemble"]
+
+# Differences are taken over this share of the posterior's standard deviation: wide enough for densities in single
+# precision (errors of about 1e-6 nats), narrow enough for their curvature.
+STEP = 0.01
+# Draws the standard deviation is read off.
+DRAWS = 200
+
+
+def to_sbi(stacked: StackedPosterior, prior: Any = None) -> StackedNeuralPosterior:
+    """The stacked posterior as a ``NeuralPosterior``; the prior, if None, is that of its first sbi member."""
+    if prior is None:
+        ours = (sbi_posterior_of(member.posterior) for member in stacked.members)
+        prior = next((posterior.potential_fn.prior for posterior in ours if posterior is not None), None)
+    if prior is not None and not isinstance(prior, torch.distributions.Distribution):
+        raise TypeError(f"`prior` must be a torch distribution, as sbi's priors are; got {type(prior).__name__}.")
+    return StackedNeuralPosterior(stacked, prior)
+
+
+def to_sbi_ensemble(stacked: StackedPosterior) -> EnsemblePosterior:
+    """sbi's own ensemble of the members with weight, with the weights of the fit."""
+    if not isinstance(stacked.fit.form, Mixture):
+        raise ValueError(
+            f"only a Mixture is an EnsemblePosterior; this is {stacked.fit.form!r}. Use to_sbi(ensemble=False)."
+        )
+    carrying = [(m, w) for m, w in zip(stacked.members, stacked.weights.tolist(), strict=True) if w > 0]
+    posteriors = [sbi_posterior_of(member.posterior) for member, _ in carrying]
+    foreign = [member.name for (member, _), p in zip(carrying, posteriors, strict=True) if p is None]
+    if foreign:
+        raise ValueError(
+            f"{foreign[:5]} are not members from sbi (ds.adapters.from_sbi); use to_sbi(ensemble=False)."
+        )
+    kinds = sorted({type(posterior).__name__ for posterior in posteriors})
+    if len(kinds) > 1:
+        raise ValueError(
+            f"sbi's EnsemblePosterior has a density only if all posteriors are of one class; these are "
+            f"{', '.join(kinds)}. Use to_sbi(ensemble=False)."
+        )
+    weights = [weight for _, weight in carrying]
+    return EnsemblePosterior(posteriors, weights=weights, theta_transform=posteriors[0].theta_transform)
+
+
+class StackedNeuralPosterior(NeuralPosterior):
+    """A stacked posterior behind sbi's interface.
+
+    Args:
+        stacked: the posterior.
+        prior: a torch distribution, or None; ``map()`` climbs in the unbounded space of its support.
+    """
+
+    def __init__(self, stacked: StackedPosterior, prior: Any) -> None:
+        transform = None if prior is None else mcmc_transform(prior)
+        super().__init__(StackedPotential(stacked, prior), theta_transform=transform, device="cpu")
+        self.stacked, self.prior = stacked, prior
+        self._purpose = f"It is {stacked!r}."
+
+    def sample(
+        self,
+        sample_shape: Any = torch.Size(),
+        x: Tensor | None = None,
+        show_progress_bars: bool = True,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Exchangeable draws at one observation: (*sample_shape, d). ``seed`` is the only further option."""
+        return self.stacked.sample(sample_shape, self._x_else_default_x(x), **kwargs)
+
+    def sample_batched(
+        self, sample_shape: Any, x: Tensor, show_progress_bars: bool = True, **kwargs: Any
+    ) -> Tensor:
+        """Exchangeable draws at B observations: (*sample_shape, B, d). ``seed`` is the only further option."""
+        return self.stacked.sample_batched(sample_shape, torch.as_tensor(x), **kwargs)
+
+    def log_prob(self, theta: Tensor, x: Tensor | None = None, track_gradients: bool = False) -> Tensor:
+        """Normalised log density of theta (S, d) at one observation: (S,)."""
+        return self.potential(theta, x, track_gradients)
+
+    def log_prob_batched(self, theta: Tensor, x: Tensor) -> Tensor:
+        """Normalised log density of theta (S, B, d) at B observations: (S, B)."""
+        return self.stacked.log_prob_batched(theta, torch.as_tensor(x))
+
+
+class StackedPotential(BasePotential):
+    """The log density at the observation that is set; its gradient by central differences.
+
+    Members need no gradients of their own for that, whatever library they come from; a gradient costs 2d
+    densities. Beside a bound of the support the difference is one-sided.
+    """
+
+    def __init__(self, stacked: StackedPosterior, prior: Any) -> None:
+        self.stacked = stacked
+        super().__init__(prior, device="cpu")
+
+    def set_x(self, x_o: Tensor | None, x_is_iid: bool | None = True) -> None:
+        """Set the observation."""
+        super().set_x(x_o, x_is_iid)
+        self._step: Tensor | None = None
+
+    def __call__(self, theta: Tensor, track_gradients: bool = True) -> Tensor:
+        """Log density of theta (S, d): (S,)."""
+        theta = torch.as_tensor(theta)
+        if not track_gradients:
+            return self._log_prob(theta)
+        if self._step is None:
+            self._step = STEP * self.stacked.sample((DRAWS,), self.x_o, seed=0).std(0).double()
+        return _WithDifferences.apply(theta, self._log_prob, self._step)
+
+    def _log_prob(self, theta: Tensor) -> Tensor:
+        return self.stacked.log_prob(theta, self.x_o).to(theta.dtype)
+
+
+class _WithDifferences(torch.autograd.Function):
+    """A function of the rows of theta (S, d), differentiated numerically."""
+
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, function: Any, step: Tensor) -> Tensor:
+        ctx.function, ctx.step = function, step
+        values = function(theta)
+        ctx.save_for_backward(theta, values)
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, None, None]:
+        theta, values = ctx.saved_tensors
+        (S, d), steps = theta.shape, torch.diag(ctx.step)
+        # Rows θ_s ± h_j e_j, (2, d, S, d): all of them in one call.
+        points = theta.double() + torch.stack([steps, -steps])[:, :, None]
+        above, below = ctx.function(points.reshape(-1, d)).reshape(2, d, S)
+        rises, falls = above.isfinite(), below.isfinite()
+        difference = torch.where(rises, above, values) - torch.where(falls, below, values)
+        width = ctx.step[:, None] * (rises.double() + falls.double())
+        slope = torch.where(rises | falls, difference / width, 0.0)
+        return (outputs[0][:, None] * slope.T).to(theta.dtype), None, None

@@ -1,0 +1,181 @@
+"""The frozen result of :func:`drystone.advise`, and its sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from drystone.advice.bootstrap import WeightBootstrap
+from drystone.advice.gain import GainCurve
+from drystone.advice.learning import LearningCurve
+from drystone.advice.redundancy import DropOne
+from drystone.stacking import Stacking
+from drystone.uncertain import plus_minus
+
+__all__ = ["Advice"]
+
+# What is left to gain is worth having if it is more than this share of what stacking gained.
+WORTH = 0.1
+Verdict = Literal["yes", "no", "perhaps"]
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """What a stack rests on, and what would make it better. Prints as sentences.
+
+    Pieces that are None were not affordable, or make no sense for the form; ``left_out`` says why.
+
+    Attributes:
+        fit: the stacking in question.
+        rows: how many it was fitted to.
+        names: of the members that were not dropped, in the order of all arrays.
+        weights: of the members, (K,), or None where the form has no single set.
+        drop_one: what each member adds to the others.
+        duplicates: groups of members whose log densities are nearly the same.
+        bootstrap: how steady the weights are.
+        curve: held-out loss as members are added.
+        learning: held-out loss against the number of rows.
+        left_out: pieces that are missing, and why.
+    """
+
+    fit: Stacking
+    rows: int
+    names: tuple[str, ...]
+    weights: np.ndarray | None
+    drop_one: DropOne | None
+    duplicates: list[tuple[str, ...]]
+    bootstrap: WeightBootstrap | None
+    curve: GainCurve | None
+    learning: LearningCurve | None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def effective_members(self) -> float:
+        """exp of the entropy of the weights: as many equally weighted members carry as much."""
+        if self.weights is None:
+            return np.nan
+        w = self.weights[self.weights > 0]
+        return float(np.exp(-(w * np.log(w)).sum()))
+
+    @property
+    def more_members(self) -> Verdict | None:
+        """Whether more members like these would help: whether the last doubling of random ones still paid."""
+        if self.curve is None:
+            return None
+        return _worth(*self.curve.random_doubling, self.curve)
+
+    @property
+    def more_rows(self) -> Verdict | None:
+        """Whether more stacking simulations would help: whether what these leave to gain is worth having."""
+        if self.learning is None:
+            return None
+        return _worth(self.learning.left, self.learning.left_se, self.curve)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row a member, heaviest first: weight, its bootstrap standard error and 90% interval, drop-one loss."""
+        columns: dict[str, object] = {}
+        if self.weights is not None:
+            columns["weight"] = self.weights
+        if self.bootstrap is not None:
+            low, high = self.bootstrap.interval(0.1).T
+            columns |= {"weight_se": self.bootstrap.se, "weight_low": low, "weight_high": high}
+        if self.drop_one is not None:
+            columns |= {"drop_one": self.drop_one.loss, "drop_one_se": self.drop_one.se}
+            columns["redundant"] = self.drop_one.redundant
+        like = {name: [n for n in group if n != name] for group in self.duplicates for name in group}
+        columns["same_as"] = [", ".join(like.get(name, [])) for name in self.names]
+        frame = pd.DataFrame(columns, index=pd.Index(self.names, name="member"))
+        by = next((column for column in ("weight", "drop_one") if column in frame), None)
+        return frame if by is None else frame.sort_values(by, ascending=False, kind="stable")
+
+    def __str__(self) -> str:
+        said = [*self._on_weights(), *self._on_members(), *self._on_gain(), *self._on_rows()]
+        said += [f"Not looked at: {piece}, because {why}." for piece, why in self.left_out.items()]
+        return "\n".join(f"- {sentence}" for sentence in said)
+
+    __repr__ = __str__
+
+    # ── sentences ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_weights(self) -> list[str]:
+        if self.weights is None:
+            return []
+        K = len(self.weights)
+        said = [
+            f"{np.count_nonzero(self.weights)} of {K} members carry weight, "
+            f"{np.count_nonzero(self.weights > 0.1 / K)} of them more than a tenth of an equal share; together "
+            f"they are worth {self.effective_members:.1f} equally weighted ones."
+        ]
+        if self.bootstrap is not None:
+            se, k = self.bootstrap.se, int(self.bootstrap.se.argmax())
+            said.append(
+                f"The weights are known to ± {se[k]:.2g} or better (bootstrap); the least certain is "
+                f"{self.names[k]}: {plus_minus(self.weights[k], se[k])}."
+            )
+        return said
+
+    def _on_members(self) -> list[str]:
+        said = []
+        if self.drop_one is not None:
+            spare = [self.names[k] for k in np.flatnonzero(self.drop_one.redundant)]
+            if spare:
+                said.append(
+                    f"Redundant, each on its own (without it the others lose less than a standard error): "
+                    f"{_listed(spare)}."
+                )
+            k = int(self.drop_one.loss.argmax())
+            said.append(
+                f"The member hardest to replace is {self.names[k]}: without it the others lose "
+                f"{_amount(self.drop_one.loss[k], self.drop_one.se[k])}."
+            )
+        said += [f"{_listed(group)} say the same: keep one." for group in self.duplicates]
+        return said
+
+    def _on_gain(self) -> list[str]:
+        if self.curve is None:
+            return []
+        curve = self.curve
+        gained = _amount(*curve.gain)
+        said = [f"On held-out rows the stack gains {gained} over the best single member ({curve.score})."]
+        enough = curve.enough()
+        if enough is not None:
+            said.append(f"The first {enough} members chosen one after the other have 95% of that gain.")
+        if len(self.names) > 1:
+            half, all_ = curve.random_sizes[-2:]
+            said.append(
+                f"More members like these: {self.more_members}. From {half} to {all_} random ones the gain "
+                f"was {_amount(*curve.random_doubling)}; expect less of the next doubling."
+            )
+        return said
+
+    def _on_rows(self) -> list[str]:
+        if self.learning is None:
+            return []
+        left, se = self.learning.left, self.learning.left_se
+        return [
+            f"More stacking simulations: {self.more_rows}. Expected further gain over these {self.rows}: "
+            f"{_amount(left / 2, se / 2)} from as many again, {_amount(left, se)} from infinitely many."
+        ]
+
+
+def _worth(gain: float, se: float, curve: GainCurve | None) -> Verdict:
+    """No if negligible against what stacking gained; yes if surely there; perhaps if its error is too large."""
+    if gain <= (0 if curve is None else WORTH * max(curve.gain[0], 0)):
+        return "no"
+    return "yes" if gain > 2 * se else "perhaps"
+
+
+def _listed(names: list[str] | tuple[str, ...]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _amount(value: float, se: float) -> str:
+    """A gain or a loss in words; without its standard error if the score has none."""
+    if not np.isfinite(value):
+        return "an unbounded amount (a row of density 0)"
+    return f"{value:.3g}" if np.isnan(se) else plus_minus(value, se)

@@ -1,0 +1,1 @@
+"""The ``drystone`` command: a file a verb, each imported when it is asked for."""

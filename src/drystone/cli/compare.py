@@ -1,0 +1,53 @@
+"""`drystone compare`: stacked against the best member and uniform weights."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from drystone.cli.verb import configuration, say, verb, waiting
+
+
+@verb(
+    ("drystone compare moons", "the run's fits, judged on its test rows"),
+    ("drystone compare moons --exact", "and against the exact posterior, if the task knows it"),
+    ('drystone compare table.zarr --score log --score "log + 0.1*rank"', "half the rows to fit, half to judge"),
+)
+@click.argument("source", metavar="RUN|TABLE", type=click.Path(path_type=Path))
+@click.option("--score", "scores", multiple=True, help="What to stack a table for; may be given again.  [log]")
+@click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
+@click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior, in nats.")
+def compare(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> None:
+    """Judge fits on untouched rows.
+
+    Against the best member and uniform weights, with standard errors, on rows that nothing was fitted to.
+    The best member is chosen for each metric on the stacking rows; gains are paired.
+    """
+    from drystone.cli.standing import screen
+    from drystone.cli.tables import is_table, judge_table
+    from drystone.runs import Run
+    from drystone.runs.judge import judge
+
+    if is_table(source):
+        with waiting("stacking and comparing"):
+            judged = judge_table(source, scores, seed, exact)
+    else:
+        if scores:
+            raise click.UsageError("--score is for tables; a run's fits are made by `drystone stack`.")
+        home = Run(source)
+        with home.opened():
+            config = configuration(home)
+            with waiting("comparing"):
+                judged = judge(home, config, exact=exact)
+    words = str(judged.comparison)
+    if judged.gaps:
+        words += f"\n\n{screen(judged)}"
+    say(
+        words,
+        test_rows=judged.test.N,
+        metrics=judged.comparison.frame.to_dict("records"),
+        left_out=judged.comparison.left_out,
+        nats_from_exact={name: asdict(gap) for name, gap in judged.gaps.items()},
+    )

@@ -1,0 +1,120 @@
+"""The command itself: finds the verb, and turns every error into one sentence and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from drystone._version import __version__
+from drystone.cli.verb import DEBUG, JSON
+from drystone.spelling import unknown
+
+__all__ = ["cli", "main"]
+
+# In the order of the work. Verb NAME is the command `NAME` of drystone/cli/NAME.py.
+VERBS = ("demo", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "tasks", "completion")
+
+OK, ERROR, USAGE, INTERRUPTED = 0, 1, 2, 130
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Verbs(click.Group):
+    """A group that imports a verb when it is asked for, so that `drystone --help` is immediate."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the work, not of the alphabet."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command ``cmd_name`` of the module of that name."""
+        if cmd_name not in VERBS:
+            return None
+        return getattr(importlib.import_module(f"drystone.cli.{cmd_name}"), cmd_name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """As click does, with a better answer to a verb that does not exist."""
+        if args and not args[0].startswith("-") and args[0] not in VERBS:
+            ctx.fail(unknown("verb", args[0], VERBS))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="drystone")
+def cli() -> None:
+    """One sound posterior out of many imperfect ones: simulation-based stacking.
+
+    A run is a directory. Each verb reads some of its files and writes others, so any stage can be done elsewhere,
+    and a killed run continues where it stopped when the same verb is called again.
+
+    \b
+      drystone demo                                 everything, small, in three minutes
+      drystone simulate RUN --task two_moons        simulations.zarr
+      drystone train RUN --members 16               members/
+      drystone tabulate RUN                         table.zarr
+      drystone stack RUN --score "log + 0.1*rank"   fits/
+      drystone report RUN                           report.html
+
+    Already have K log densities, from any library? Begin with `drystone stack table.zarr`.
+    """  # noqa: D301  (click reads the \b)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0 done, 1 error, 2 wrong usage, 130 interrupted."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _one_line
+            code = cli.main(arguments, prog_name="drystone", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else OK
+    except click.UsageError as error:
+        error.show()
+        return USAGE
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted; the same command continues.", arguments, INTERRUPTED)
+    except BrokenPipeError:  # `drystone … | head`: whoever read has read enough
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ERROR
+    except Exception as error:
+        if DEBUG in arguments:
+            traceback.print_exc()
+        return _fail(_sentence(error), arguments, ERROR)
+
+
+def _fail(sentence: str, arguments: Sequence[str], code: int) -> int:
+    if JSON in arguments:
+        click.echo(json.dumps({"error": sentence}))
+    click.echo(f"drystone: {sentence}", err=True)
+    return code
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, on one line."""
+    text = " ".join(str(error).split())
+    if getattr(error, "errno", None) in FULL or os.strerror(errno.ENOSPC) in text:
+        where = f" while writing {error.filename}" if getattr(error, "filename", None) else ""  # type: ignore[attr-defined]
+        return (
+            f"the disk is full{where}. What was there before is untouched; free some space and repeat the command."
+        )
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror.lower()}."
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    expected = isinstance(error, ValueError | TypeError | RuntimeError | OSError)
+    return text if expected and text else f"unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Warnings as a line of their own, without the source code that Python shows."""
+    click.echo(f"warning: {' '.join(str(message).split())}", err=True)

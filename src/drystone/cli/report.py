@@ -1,0 +1,50 @@
+"""`drystone report`: one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from drystone.cli.verb import configuration, say, verb, waiting
+
+
+@verb(
+    ("drystone report moons", "moons/report.html: verdict, scores, weights, calibration, posteriors, advice"),
+    ("drystone report moons --exact", "and how far from the exact posterior, if the task knows it"),
+    (
+        "drystone report table.zarr --score energy --out report.html",
+        "half the rows to fit, half to judge",
+    ),
+)
+@click.argument("source", metavar="RUN|TABLE", type=click.Path(path_type=Path))
+@click.option("--score", "scores", multiple=True, help="What to stack a table for; may be given again.  [log]")
+@click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
+@click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where to write that of a table.  [report.html]")
+def report(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: Path | None) -> None:
+    """Write report.html.
+
+    All there is to know about the fits in one HTML file that needs nothing else: the verdict, scores with standard
+    errors, weights and their certificates, calibration, posteriors of two observations, and what to do next.
+    """
+    from drystone.cli.reporting import report_of_run, report_of_table
+    from drystone.cli.tables import is_table, judge_table
+    from drystone.runs import Run
+    from drystone.runs.judge import judge
+
+    command = " ".join(["drystone report", str(source), *(["--exact"] if exact else [])])
+    if is_table(source):
+        with waiting("stacking, comparing and drawing"):
+            judged = judge_table(source, scores, seed, exact)
+            path = report_of_table(out or Path("report.html"), judged, command)
+    else:
+        if scores or out is not None:
+            raise click.UsageError("--score and --out are for tables; a run has fits and a report of its own.")
+        home = Run(source)
+        with home.opened(), home.timed("report"):
+            config = configuration(home)
+            with waiting("comparing and drawing"):
+                judged = judge(home, config, exact=exact)
+                path = report_of_run(home, config, judged, command)
+    say(f"{judged.verdict}\nReport: {path.resolve()}", report=path, verdict=judged.verdict)

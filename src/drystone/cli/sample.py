@@ -1,0 +1,72 @@
+"""`drystone sample`: draws from the stacked posterior."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from drystone.cli.verb import configuration, run_argument, say, verb, waiting
+
+
+@verb(
+    ("drystone sample moons --x observed.npy --out draws.npz", "1000 draws given the data in a file"),
+    ("drystone sample moons --row 3 --fit log --draws 5000 --out draws.npz", "given those of the 4th test row"),
+)
+@run_argument
+@click.option("--x", type=click.Path(path_type=Path), help="The observed data, (m,) or (1, m), in a .npy file.")
+@click.option("--row", type=click.IntRange(0), help="Or a test row of the run, counted from 0.")
+@click.option("--fit", "name", help="Which of the run's fits.  [the first in config.toml]")
+@click.option("--draws", default=1000, show_default=True, type=click.IntRange(1), help="How many.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
+def sample(run: Path, x: Path | None, row: int | None, name: str | None, draws: int, seed: int, out: Path) -> None:
+    """Draw from the stacked posterior.
+
+    Given one observation, writes an .npz file that holds `draws` (S, d), `x`, the names of the `parameters` and,
+    with --row, the true `theta`.
+    """
+    import numpy as np
+
+    from drystone.files import replacing
+    from drystone.runs import Run, stages
+    from drystone.runs.given import read_npy
+    from drystone.spelling import unknown
+
+    if (x is None) == (row is None):
+        raise click.UsageError("give either --x or --row.")
+    home = Run(run)
+    home.check_exists()
+    config = configuration(home)
+    fits = stages.fits(home, config)
+    name = next(iter(fits)) if name is None else name
+    if name not in fits:
+        raise ValueError(unknown("fit", name, fits))
+    arrays = {}
+    if x is not None:
+        observed = read_npy(x).squeeze()
+    else:
+        _, test = stages.split(home, config)
+        if test.y is None or row is None or row >= test.N:
+            raise ValueError(f"--row must be below {test.N}, the number of test rows; got {row}.")
+        observed, arrays["theta"] = np.asarray(test.y)[row], test.theta[row]
+    ensemble = stages.members(home, config)
+    posterior = fits[name].posterior(dict(zip(ensemble.names, ensemble, strict=True)))
+    with waiting("drawing"):
+        drawn = posterior.sample((draws,), x=observed, seed=seed)
+    arrays |= {"draws": drawn, "x": observed, "parameters": np.array(fits[name].parameters)}
+    with replacing(out) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)
+    mean, spread = drawn.mean(0), drawn.std(0)
+    lines = [
+        f"  {parameter:<16}{m: .4g} ± {s:.2g}"
+        for parameter, m, s in zip(fits[name].parameters, mean, spread, strict=True)
+    ]
+    say(
+        "\n".join([f"{out}: {draws} draws of the stacked posterior ({name}); mean ± standard deviation", *lines]),
+        path=out,
+        fit=name,
+        draws=draws,
+        mean=dict(zip(fits[name].parameters, mean.tolist(), strict=True)),
+        standard_deviation=dict(zip(fits[name].parameters, spread.tolist(), strict=True)),
+    )

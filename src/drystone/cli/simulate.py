@@ -1,0 +1,68 @@
+"""`drystone simulate`: parameters from the prior, data from the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from drystone.cli.verb import configuration, force_option, run_argument, say, verb, workers_option
+
+
+@verb(
+    (
+        "drystone simulate moons --task two_moons",
+        "13,000 simulations: 10,000 to train, 1,000 to stack, 2,000 to test",
+    ),
+    ("drystone simulate moons --train 50000 --workers 8", "the task as before (config.toml), in eight processes"),
+    ("drystone simulate mine --theta theta.npy --y y.npy", "take simulations made elsewhere, (N, d) and (N, m)"),
+)
+@run_argument
+@click.option("--task", help="A name of `drystone tasks`, or module:object for a task of your own.")
+@click.option("--train", type=int, help="Rows to train on.  [10000]")
+@click.option("--stack", type=int, help="Rows to fit weights to.  [1000]")
+@click.option("--test", type=int, help="Rows to judge by.  [2000]")
+@click.option("--seed", type=int, help="Seed of the simulations.  [0]")
+@click.option("--theta", type=click.Path(path_type=Path), help="Parameters of simulations made elsewhere (.npy).")
+@click.option("--y", type=click.Path(path_type=Path), help="Their data (.npy), a row each.")
+@workers_option
+@force_option
+def simulate(
+    run: Path,
+    task: str | None,
+    train: int | None,
+    stack: int | None,
+    test: int | None,
+    seed: int | None,
+    theta: Path | None,
+    y: Path | None,
+    workers: int | None,
+    force: bool,
+) -> None:
+    """Simulate, or take in simulations: writes simulations.zarr.
+
+    The rows to train on come first, then those to stack on, then those to test on. A killed simulation continues
+    with the blocks that are missing.
+    """
+    from drystone.runs import Run, given, stages
+
+    if (theta is None) != (y is None):
+        raise click.UsageError("--theta and --y go together.")
+    home = Run(run)
+    with home.opened(create=True):
+        config = configuration(home).changed("simulate", task=task, train=train, stack=stack, test=test, seed=seed)
+        if theta is not None and y is not None:
+            drawn = given.take_in(home, config, theta, y, force=force)
+        else:
+            drawn = stages.simulate(home, config, workers=workers or 1, force=force)
+    (rows, d), m = drawn.theta.shape, drawn.y.shape[1]
+    failed = sum(drawn.left_out.values())
+    say(
+        f"{home.simulations}: {rows} simulations of {d} parameters and {m} data values"
+        + (f"; {failed} failed and are left out" if failed else ""),
+        path=home.simulations,
+        rows=rows,
+        parameters=d,
+        data=m,
+        failed=failed,
+    )

@@ -1,0 +1,50 @@
+"""Tables without a run: in a file, or in a file a member."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from drystone import Table
+    from drystone.runs.judge import Judged
+
+__all__ = ["is_table", "judge_table", "read_table"]
+
+TABLES = (".zarr", ".nc")
+
+
+def is_table(source: Path) -> bool:
+    """Whether a path names a table, or the files of its members (with a ``*``), and not a run."""
+    return source.suffix in TABLES or _of_members(source)
+
+
+def read_table(source: Path, drop: bool = False) -> Table:
+    """Read a table, or make one of its members' files; ``drop`` leaves out those that cannot be used."""
+    import drystone as ds
+
+    if _of_members(source):
+        return ds.adapters.from_files(str(source), missing="drop" if drop else "raise")
+    return ds.Table.load(source)
+
+
+def _of_members(source: Path) -> bool:
+    return any(letter in str(source) for letter in "*?[") or source.suffix == ".npz"
+
+
+def judge_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> Judged:
+    """Stack one half of a table's rows for each score and judge on the other."""
+    from drystone.cli import objectives
+
+    if exact:
+        raise click.UsageError("--exact is for runs, whose task is known.")
+    for text in scores:
+        objectives.check_score(text)
+    import drystone as ds
+    from drystone.runs.judge import Judged
+
+    validation, test = read_table(source).split(0.5, seed=seed)
+    fits = {text: ds.stack(validation, score=objectives.score(text)) for text in scores}
+    return Judged(validation, test, ds.compare(validation, test, fits or None))

@@ -1,0 +1,26 @@
+"""`drystone tasks`: the simulators that come with Drystone."""
+
+from __future__ import annotations
+
+from drystone.cli.verb import say, verb
+
+
+@verb(("drystone tasks", "names, sizes, and whether the exact posterior is known"))
+def tasks() -> None:
+    """List the simulators, for `drystone simulate --task NAME`."""
+    import drystone as ds
+    from drystone.tasks import Task
+
+    found = [ds.tasks.get(name) for name in ds.tasks.names()]
+    exact = {task.name: type(task).log_evidence is not Task.log_evidence for task in found}
+    lines = [f"{'':<20}{'parameters':>12}{'data':>8}   exact posterior"]
+    for task in found:
+        known = "known" if exact[task.name] else "not known"
+        lines.append(f"{task.name:<20}{task.theta_dim:>12}{task.y_dim:>8}   {known}")
+    say(
+        "\n".join(lines),
+        tasks={
+            task.name: {"parameters": task.parameters, "data": task.y_dim, "exact": exact[task.name]}
+            for task in found
+        },
+    )

@@ -1,0 +1,59 @@
+"""`drystone train`: an ensemble of neural posteriors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from drystone.cli.verb import configuration, force_option, run_argument, say, verb, workers_option
+
+
+@verb(
+    ("drystone train moons --members 16 --family nsf", "sixteen spline flows with hyperparameters from the sweep"),
+    ("drystone train moons --members 32", "sixteen more: those that are finished are kept"),
+    ("drystone train moons --epochs 100 --force", "train all of them again with other settings"),
+)
+@run_argument
+@click.option("--members", type=int, help="How many.  [16]")
+@click.option("--family", type=click.Choice(["maf", "nsf"]), help="Affine or spline transforms.  [nsf]")
+@click.option("--sweep", type=click.Choice(["default", "paper"]), help="Hyperparameters' ranges.  [default]")
+@click.option("--epochs", type=int, help="The most epochs.  [1000]")
+@click.option("--patience", type=int, help="Epochs without gain before stopping.  [20]")
+@click.option("--seed", type=int, help="Seed of training.  [0]")
+@workers_option
+@force_option
+def train(
+    run: Path,
+    members: int | None,
+    family: str | None,
+    sweep: str | None,
+    epochs: int | None,
+    patience: int | None,
+    seed: int | None,
+    workers: int | None,
+    force: bool,
+) -> None:
+    """Train members on the training rows: writes members/.
+
+    Each member is written when it is finished; a killed training continues with those that are missing, and ends
+    with the same files. The flags are kept in config.toml.
+    """
+    from drystone.runs import Run, stages
+
+    home = Run(run)
+    with home.opened():
+        config = configuration(home).changed(
+            "train", members=members, family=family, sweep=sweep, epochs=epochs, patience=patience, seed=seed
+        )
+        ensemble = stages.train(home, config, workers=workers, force=force)
+    losses = {name: min(ensemble[k].history.validation) for k, name in enumerate(ensemble.names)}
+    best = min(losses, key=losses.__getitem__) if losses else ""
+    left_out = f", {len(ensemble.diverged)} diverged and left out" if ensemble.diverged else ""
+    say(
+        f"{home.members}: {len(ensemble)} members{left_out}; lowest validation loss {losses[best]:.3f} ({best})",
+        path=home.members,
+        members=ensemble.names,
+        diverged=ensemble.diverged,
+        validation_loss=losses,
+    )

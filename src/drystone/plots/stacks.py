@@ -1,0 +1,137 @@
+"""Pictures of stacks: weights, how steady they are, what is gained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
+
+from drystone.advice import GainCurve, WeightBootstrap
+from drystone.compare import Comparison
+from drystone.plots.palette import COLOURS, SMALL, axes_or_new, colours_of, legend_above, tidy
+from drystone.stacking import Stacking
+from drystone.uncertain import plus_minus
+
+__all__ = ["comparison", "gain_curve", "weight_stability", "weights"]
+
+
+def weights(fit: Stacking, ax: Axes | None = None, most: int = 20) -> Axes:
+    """The weights of a stacking, heaviest first.
+
+    Args:
+        fit: with one set of weights.
+        ax: where to draw.
+        most: members with a bar of their own; those beyond are summed in one.
+    """
+    w = fit.weights
+    heaviest = [int(k) for k in np.argsort(-w, kind="stable") if w[k] > 0]
+    shown, rest = heaviest[:most], heaviest[most:]
+    labels, values = [fit.names[k] for k in shown], [float(w[k]) for k in shown]
+    if rest:
+        labels.append(f"{len(rest)} more, together")
+        values.append(float(w[rest].sum()))
+    ax = axes_or_new(ax, bars=len(values))
+    place = np.arange(len(values))
+    colours = [COLOURS["stacked"]] * len(shown) + [COLOURS["members"]] * bool(rest)
+    bars = ax.barh(place, values, color=colours, height=0.7)
+    ax.bar_label(bars, [f"{value:.3f}" for value in values], padding=3, fontsize=SMALL)
+    ax.axvline(1 / len(w), color=COLOURS["uniform"], linewidth=1, linestyle="--")
+    ax.set_yticks(place, labels)
+    ax.set(xlim=(0, 1.12 * max(values)), ylim=(len(values) - 0.4, -0.6))
+    ax.set_xlabel(f"weight ({len(heaviest)} of {len(w)} members have any; dashed: an equal share)")
+    return tidy(ax, "x")
+
+
+def weight_stability(bootstrap: WeightBootstrap, ax: Axes | None = None, most: int = 20) -> Axes:
+    """Weights (points) and how far they move when rows are drawn again: 90% bootstrap intervals.
+
+    Args:
+        bootstrap: from :func:`drystone.advise`.
+        ax: where to draw.
+        most: members shown; of those that ever carry weight, the heaviest.
+    """
+    order = np.lexsort([-bootstrap.resampled.mean(0), -bootstrap.weights])
+    ever = (bootstrap.weights > 0) | (bootstrap.interval(0.1)[:, 1] > 0)
+    shown = order[ever[order]][:most]
+    ax = axes_or_new(ax, bars=len(shown))
+    place, (low, high) = np.arange(len(shown)), bootstrap.interval(0.1)[shown].T
+    ax.hlines(place, low, high, color=COLOURS["stacked"], alpha=0.35, linewidth=6)
+    ax.plot(bootstrap.weights[shown], place, "o", color=COLOURS["stacked"])
+    ax.axvline(1 / len(bootstrap.weights), color=COLOURS["uniform"], linewidth=1, linestyle="--")
+    ax.set_yticks(place, [bootstrap.names[k] for k in shown])
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    ax.set_xlim(left=-0.01)
+    ax.set_xlabel(f"weight, 90% interval of {len(bootstrap.resampled)} bootstrap refits (dashed: an equal share)")
+    return tidy(ax, "x")
+
+
+def comparison(
+    comparison: Comparison, metric: str = "log density", ax: Axes | None = None, *, gain: bool = False
+) -> Axes:
+    """A metric of each method on the test rows, ± one standard error; or its paired gain over the best member.
+
+    Args:
+        comparison: from :func:`drystone.compare`.
+        metric: one of its metrics.
+        ax: where to draw.
+        gain: draw the gain over the best member, whose standard error is much smaller, instead of the value.
+    """
+    lines = [row for row in comparison.frame.to_dict("records") if row["metric"] == metric]
+    if not lines:
+        known = ", ".join(dict.fromkeys(comparison.frame["metric"]))
+        raise ValueError(f"unknown `metric` {metric!r}; the comparison has: {known}.")
+    best = lines[0]
+    lines = lines[1:] if gain else lines
+    ax = axes_or_new(ax, bars=1.6 * len(lines))
+    column, colours = ("gain" if gain else "value"), colours_of(row["method"] for row in lines)
+    for i, row in enumerate(lines):
+        value, se, colour = row[column], row["gain_se" if gain else "se"], colours[row["method"]]
+        ax.errorbar(value, i, xerr=se, fmt="o", markersize=7, color=colour, capsize=4, linewidth=2)
+        text = plus_minus(value, se, "+" if gain else "")
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        ax.annotate(text, (value, i), (0, 9), textcoords="offset points", ha="center", fontsize=SMALL, bbox=box)
+    ax.axvline(0 if gain else best["value"], color=COLOURS["best"], linewidth=1, linestyle="--")
+    ax.set_yticks(range(len(lines)), [_with_member(row) for row in lines])
+    ax.set_ylim(len(lines) - 0.5, -0.75)
+    ax.margins(x=0.2)
+    what = f"gain in {metric} over {_with_member(best)}" if gain else metric
+    direction = "higher" if gain else best["better"]
+    ax.set_xlabel(f"{what}\n{direction} is better; {comparison.rows} test rows, ± 1 s.e.")
+    return tidy(ax, "x")
+
+
+def gain_curve(curve: GainCurve, ax: Axes | None = None) -> Axes:
+    """What stacking more members gains over the best single one, on held-out rows.
+
+    Args:
+        curve: from :func:`drystone.advise`.
+        ax: where to draw.
+    """
+    ax = axes_or_new(ax)
+    zero = curve.best[0]
+    for size, loss, se, colour, label in (
+        (curve.random_sizes, curve.random, curve.random_se, COLOURS["reference"], "members at random"),
+        (curve.greedy_sizes, curve.greedy, curve.greedy_se, COLOURS["stacked"], "best member first"),
+    ):
+        ax.errorbar(size, zero - loss, se, fmt="o-", color=colour, markersize=4, capsize=2, label=label)
+    ax.axhline(0, color=COLOURS["best"], linewidth=1, linestyle="--", label="best single member")
+    ax.axhline(
+        zero - curve.uniform[0],
+        color=COLOURS["uniform"],
+        linewidth=1,
+        linestyle="--",
+        label="all, uniform weights",
+    )
+    ax.set_xscale("log")
+    ax.set_xticks(curve.random_sizes.tolist(), [str(m) for m in curve.random_sizes])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set(xlabel="members stacked", ylabel=f"gain over the best member\n({curve.score}, held-out rows, ± 1 s.e.)")
+    legend_above(ax, 2)
+    return tidy(ax)
+
+
+def _with_member(row: Mapping[Any, Any]) -> str:
+    return f"{row['method']} ({row['member']})" if row["member"] else row["method"]

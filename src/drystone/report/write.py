@@ -1,0 +1,174 @@
+"""From tables and fits to one HTML file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drystone import diagnostics
+from drystone.compare import Comparison, compare
+from drystone.files import replacing
+from drystone.methods import named
+from drystone.report.calibration import coverage_figures, rank_figures
+from drystone.report.certificate import certificate
+from drystone.report.chart import Figure
+from drystone.report.corner import corner
+from drystone.report.exact import distances
+from drystone.report.observation import Observation, observe_row
+from drystone.report.page import Page, render
+from drystone.report.palette import SERIES
+from drystone.report.provenance import provenance
+from drystone.report.roster import roster
+from drystone.report.shares import shares
+from drystone.report.standings import standings
+from drystone.report.verdict import tiles, verdict
+from drystone.stacking import Stacking
+from drystone.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from drystone.advice import Advice
+
+__all__ = ["write"]
+
+# Curves of so many members stand behind those of the methods: the heaviest ones. More are a grey patch.
+BACKGROUND = 40
+# Test rows that are shown as pair plots unless the caller chooses.
+ROWS_SHOWN = 2
+
+
+def write(
+    path: str | os.PathLike[str],
+    *,
+    validation: Table,
+    test: Table,
+    fits: Mapping[str, Stacking] | Stacking,
+    comparison: Comparison | None = None,
+    members: pd.DataFrame | None = None,
+    observations: Sequence[Observation] | None = None,
+    exact: ArrayLike | None = None,
+    advice: Advice | Sequence[str] = (),
+    title: str = "Stacking report",
+    command: str = "",
+    notes: Sequence[str] = (),
+) -> Path:
+    """Write what was stacked, how good it is and how that is known, as one HTML file that needs nothing else.
+
+    Args:
+        path: the file, written whole or not at all.
+        validation: the rows the fits were made on.
+        test: untouched rows on which everything is measured.
+        fits: stackings by name; the headline is about the first.
+        comparison: what ``ds.compare`` gave for these tables and fits; None to compare here.
+        members: a row per member, indexed by name, as ``Ensemble.frame``: hyperparameters and how training went.
+        observations: posterior draws to show as pair plots (see :func:`observe`); None for two test rows, if the
+            table has draws.
+        exact: exact log posterior density at the test truths, (N_test,), if it is known.
+        advice: what ``ds.advise`` gave, or sentences of your own.
+        title: of the page.
+        command: the command line that made the run, to be repeated by whoever reads.
+        notes: sentences to print with the versions.
+
+    Returns:
+        The path.
+
+    Example:
+        >>> import drystone as ds, tempfile
+        >>> validation, test = ds.toy.table(300, seed=1), ds.toy.table(500, seed=2)
+        >>> path = write(f"{tempfile.mkdtemp()}/report.html", validation=validation, test=test,
+        ...              fits=ds.stack(validation))
+        >>> path.name
+        'report.html'
+    """
+    fits = named(fits)
+    if not fits:
+        raise ValueError("`fits` must hold at least one stacking; got none.")
+    comparison = compare(validation, test, fits) if comparison is None else comparison
+    if not set(fits) <= set(comparison.fits):
+        unjudged = [name for name in fits if name not in comparison.fits]
+        raise ValueError(f"`comparison` does not judge {unjudged}; it judges {list(comparison.fits)}.")
+    contributions = {name: shares(fit, test) for name, fit in fits.items()}
+    name, fit = next(iter(fits.items()))
+    best = str(comparison.frame["member"].iloc[0])
+    from_exact = distances(exact, fit, best, test)
+    if observations is None:
+        observations = _some_rows(test, fits, best)
+    colours = _colours(fits, observations)
+    ranks, coverage, background = _calibration(test, fits, best, colours, contributions[name].values)
+    page = Page(
+        title=title,
+        validation=validation,
+        test=test,
+        verdict=verdict(comparison, name, test, from_exact),
+        tiles=tiles(comparison, name, fit, contributions[name], from_exact),
+        alarms=_alarms(fits, validation.left_out | test.left_out),
+        advice=_sentences(advice),
+        standings=standings(comparison),
+        left_out=comparison.left_out,
+        certificates=[certificate(name, fit, contributions[name], test) for name, fit in fits.items()],
+        roster=roster(test, fits, contributions, members),
+        ranks=ranks,
+        coverage=coverage,
+        background=background,
+        pairs=[corner(observation, test.parameters, colours) for observation in observations],
+        colours=colours,
+        exact=from_exact is not None,
+        provenance=provenance(command),
+        notes=tuple(notes),
+    )
+    with replacing(path) as temporary:
+        temporary.write_text(render(page), encoding="utf-8")
+    return Path(path)
+
+
+def _some_rows(test: Table, fits: Mapping[str, Stacking], best: str) -> list[Observation]:
+    """The first test rows: chosen before anything was seen of them."""
+    if "draws" not in test.gives:
+        return []
+    rows = range(min(ROWS_SHOWN, test.N))
+    return [observe_row(f"test simulation {row}", test, row, fits, best=best) for row in rows]
+
+
+def _colours(fits: Mapping[str, Stacking], observations: Sequence[Observation]) -> dict[str, str]:
+    """Names of the palette, by method: fits in their order; anything else an observation shows is a member."""
+    stacks = [name for name in SERIES if name.startswith("fit-")]
+    drawn = dict.fromkeys(method for observation in observations for method in observation.draws)
+    colours = {"best": "best", "uniform": "uniform", "exact": "reference"}
+    colours |= {fit: stacks[i % len(stacks)] for i, fit in enumerate(fits)}
+    return {**dict.fromkeys(drawn, "member"), **colours}
+
+
+def _calibration(
+    test: Table, fits: Mapping[str, Stacking], best: str, colours: Mapping[str, str], heaviness: np.ndarray
+) -> tuple[list[Figure], list[Figure], str]:
+    """Pictures of ranks and of coverage, and what the grey curves in them are."""
+    if "rank" not in test.gives:
+        return [], [], ""
+    names = next(iter(fits.values())).names
+    drawn = [names[k] for k in np.argsort(-heaviness, kind="stable")[:BACKGROUND]]
+    background = "members" if len(drawn) == test.K else f"{len(drawn)} heaviest of {test.K} members"
+    ranks = rank_figures(diagnostics.rank_ecdf(test, fits), best, colours, drawn)
+    coverage = coverage_figures(diagnostics.coverage(test, fits), best, colours, drawn)
+    return ranks, coverage, background
+
+
+def _sentences(advice: Advice | Sequence[str]) -> tuple[str, ...]:
+    """One by one, without the dashes that advice prints them with."""
+    lines = advice if isinstance(advice, Sequence) else str(advice).splitlines()
+    return tuple(line.removeprefix("- ") for line in lines)
+
+
+def _alarms(fits: Mapping[str, Stacking], left_out: Mapping[str, str]) -> list[str]:
+    """What the reader must not miss."""
+    unconverged = [
+        f"“{name}” did not converge: {fit.solver} stopped after {fit.iterations} steps."
+        for name, fit in fits.items()
+        if not fit.converged
+    ]
+    return [*unconverged, *(f"Member {name} could not be tabulated: {why}" for name, why in left_out.items())]

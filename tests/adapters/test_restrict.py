@@ -1,0 +1,169 @@
+"""Members held to a support: one acceptance rate for draws and density, bounded cost, no hang."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from global_state import global_state
+from scipy.integrate import quad
+from scipy.stats import kstest, norm, truncnorm
+
+import drystone as ds
+from drystone.adapters import from_functions, restrict
+from drystone.adapters.restrict import GIVE_UP, support_of
+
+NORMAL = ds.toy.Gaussian(0.3, 0.8)  # q(θ|y) = N(y + 0.3, 0.8²)
+BOX = ([-1.0], [1.5])
+
+
+def exact_acceptance(y):
+    return norm.cdf(1.5, y + 0.3, 0.8) - norm.cdf(-1.0, y + 0.3, 0.8)
+
+
+@pytest.mark.parametrize("y", [0.2, 1.9])
+def test_the_density_integrates_to_one_over_the_support(y):
+    member = restrict(NORMAL, BOX, error=0.01)
+    total, _ = quad(lambda t: np.exp(member.log_prob(np.array([[t]]), np.array([[y]]))[0]), -1.0, 1.5)
+    assert total == pytest.approx(1, abs=0.04)  # four standard errors
+    assert abs(total - 1) < abs(exact_acceptance(y) - 1) / 2, "no better than the density that leaks"
+    outside = member.log_prob(np.array([[-1.01], [1.51]]), np.full((2, 1), y))
+    assert np.isneginf(outside).all()
+
+
+def test_draws_follow_the_truncated_distribution_in_order_and_in_every_row():
+    y = np.array([[0.2], [1.9], [-0.7]])
+    draws = restrict(NORMAL, BOX).sample(2000, y, seed=3)
+    assert draws.shape == (2000, 3, 1)
+    for row, centre in enumerate(y[:, 0] + 0.3):
+        exact = truncnorm((-1 - centre) / 0.8, (1.5 - centre) / 0.8, centre, 0.8)
+        assert kstest(draws[:, row, 0], exact.cdf).pvalue > 1e-3
+        assert kstest(draws[:200, row, 0], exact.cdf).pvalue > 1e-3
+
+
+def test_density_and_draws_have_the_same_acceptance():
+    member, y = restrict(NORMAL, BOX, error=0.02), np.array([[1.9]])
+    draws = member.sample(20_000, y, seed=4)[:, 0]
+    density = np.exp(member.log_prob(draws, np.repeat(y, len(draws), 0)))
+    ratio = 1 / 2.5 / density  # of the uniform density on the box, whose mean is 1
+    assert abs(ratio.mean() - 1) < 4 * (ratio.std() / np.sqrt(len(ratio)) + 0.02)
+
+
+def test_a_density_does_not_depend_on_what_else_is_asked():
+    member, again = restrict(NORMAL, BOX), restrict(NORMAL, BOX)
+    theta, y = np.linspace(-0.9, 1.4, 7)[:, None], np.linspace(-2, 2, 7)[:, None]
+    one_by_one = [float(again.log_prob(theta[i : i + 1], y[i : i + 1])[0]) for i in reversed(range(7))]
+    np.testing.assert_array_equal(member.log_prob(theta, y), one_by_one[::-1])
+    np.testing.assert_allclose(member.acceptance(y), exact_acceptance(y[:, 0]), rtol=0.2)
+
+
+def test_a_row_of_data_is_estimated_once():
+    asked = []
+
+    def sample(n, y, seed):
+        asked.append(n * len(y))
+        return NORMAL.sample(n, y, seed)
+
+    member = from_functions(NORMAL.log_prob, sample, prior=BOX)
+    theta, y = np.linspace(-0.9, 1.4, 50)[:, None], np.full((50, 1), 0.2)
+    first = member.log_prob(theta, y)
+    assert sum(asked) < 2000
+    asked.clear()
+    np.testing.assert_array_equal(member.log_prob(theta, y), first)
+    assert asked == []
+
+
+def test_same_seed_same_draws_and_global_generators_are_left_alone():
+    member = restrict(from_functions(sample=lambda n, y: torch.randn(n, len(y), 1) + np.random.randn()), BOX)  # noqa: NPY002
+    state = global_state()
+    first, second, third = (member.sample(40, np.zeros((2, 1)), seed=s) for s in (5, 5, 6))
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, third)
+    assert global_state() == state
+
+
+def test_a_member_outside_the_support_is_given_up_after_a_stated_number_of_draws():
+    asked = []
+
+    def sample(n, y, seed):
+        asked.append(n)
+        return np.full((n, len(y), 1), 9.0)
+
+    member = from_functions(NORMAL.log_prob, sample, prior=BOX)
+    with pytest.raises(ds.SamplingError, match=r"0 of 1\d+ draws lie within the prior's support at y = \[0.7"):
+        member.sample(100, np.full((3, 1), 0.7))
+    assert sum(asked) <= 2 * GIVE_UP
+    asked.clear()
+    with pytest.raises(ds.SamplingError, match="The member puts its mass elsewhere"):
+        member.log_prob(np.zeros((1, 1)), np.full((1, 1), 0.7))
+    assert sum(asked) <= 2 * GIVE_UP
+
+
+def test_tabulating_names_the_member_that_cannot_be_sampled():
+    away = from_functions(NORMAL.log_prob, lambda n, y: np.full((n, len(y), 1), 9.0), prior=BOX)
+    theta = np.linspace(-0.9, 1.4, 6)[:, None]
+    with pytest.warns(UserWarning, match="1 of 2 members are left out. away: SamplingError: .*0 of"):
+        table = ds.tabulate({"fine": NORMAL, "away": away}, theta, theta, draws=20)
+    assert table.names == ("fine",)
+    fit = ds.stack(ds.toy.table(50))
+    posterior = fit.posterior({**ds.toy.MEMBERS, "left": away})
+    with pytest.raises(ds.SamplingError, match="member 'left': 0 of"):
+        posterior.sample((50,), np.zeros(1))
+
+
+def test_draws_of_a_member_without_density_are_held_to_the_support_too():
+    member = restrict(from_functions(sample=NORMAL.sample), BOX)
+    assert not hasattr(member, "log_prob")
+    assert np.abs(member.sample(100, np.zeros((4, 1)), seed=0) - 0.25).max() <= 1.25
+
+
+def test_a_density_without_sampler_cannot_be_held_to_a_support():
+    with pytest.raises(ds.IntractableError, match="needs its `sample`"):
+        from_functions(NORMAL.log_prob, prior=BOX)
+
+
+D = torch.distributions
+SUPPORTS = {
+    "a pair": ([-1.0, 0.0], [1.0, 2.0]),
+    "a support": ds.tasks.Support([-1.0, 0.0], [1.0, 2.0]),
+    "a prior of ours": ds.tasks.Uniform([-1.0, 0.0], [1.0, 2.0]),
+    "a vector": D.Independent(D.Uniform(torch.tensor([-1.0, 0.0]), torch.tensor([1.0, 2.0])), 1),
+    "each parameter": D.Uniform(torch.tensor([-1.0, 0.0]), torch.tensor([1.0, 2.0])),
+    "only a density": type(
+        "Density",
+        (),
+        {"log_prob": lambda _, t: torch.where((t - torch.tensor([0.0, 1.0])).abs().amax(-1) > 1, -torch.inf, 0.0)},
+    )(),
+}
+
+
+@pytest.mark.parametrize("prior", SUPPORTS.values(), ids=SUPPORTS)
+def test_supports_of_every_kind_are_understood(prior):
+    contains = support_of(prior)
+    assert contains is not None
+    theta = np.array([[[0.5, 1.5], [-0.5, -0.1]], [[1.1, 1.0], [1.0, 2.0]]])
+    np.testing.assert_array_equal(contains(theta), [[True, False], [False, True]])
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [None, ds.tasks.Normal([0.0], [1.0]), D.Normal(0.0, 1.0), D.MultivariateNormal(torch.zeros(2), torch.eye(2))],
+)
+def test_a_member_of_an_unbounded_prior_is_left_as_it_is(prior):
+    assert restrict(NORMAL, prior) is NORMAL
+
+
+def test_a_parameter_on_a_bound_in_double_precision_is_inside():
+    contains: Any = support_of(D.Uniform(torch.tensor([0.0]).double(), torch.tensor([0.1]).double()))
+    assert contains(np.array([[0.1]])).all()
+
+
+def test_wrong_arguments_say_what_to_do():
+    with pytest.raises(TypeError, match=r"`prior` must be a .* pair, a Support, or have a `support`"):
+        restrict(NORMAL, 3)
+    with pytest.raises(ValueError, match=r"`error` must be in \(0, 1\)"):
+        restrict(NORMAL, BOX, error=2)
+    with pytest.raises(ValueError, match="needs `log_prob`, `sample` or both"):
+        from_functions()
+    with pytest.raises(TypeError, match="`sample` must be a function; got ndarray"):
+        from_functions(sample=np.zeros(3))  # pyright: ignore[reportArgumentType]

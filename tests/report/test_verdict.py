@@ -1,0 +1,137 @@
+"""The headline says what the numbers say."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from report_inputs import gaussians
+
+import drystone as ds
+from drystone.report.exact import Distance, Distances, distances
+from drystone.report.shares import shares
+from drystone.report.verdict import judge, tiles, verdict
+
+
+def comparison(gain, gain_se, over_uniform=0.31, over_uniform_se=0.03, metric="log density"):
+    """A comparison with one fit and one metric."""
+    line = {"metric": metric, "value": -1.2, "se": 0.04, "floor": np.nan, "better": "higher", "member": ""}
+    fit = {"gain": gain, "gain_se": gain_se}
+    fit |= {"gain_over_uniform": over_uniform, "gain_over_uniform_se": over_uniform_se}
+    none = dict.fromkeys(fit, np.nan)
+    best = {**line, **none, "method": "best", "member": "a"}
+    return ds.Comparison(pd.DataFrame([best, {**line, **fit, "method": "stacked"}]), {}, 100)
+
+
+@pytest.fixture(scope="module")
+def test_rows():
+    return gaussians(K=7)[1]
+
+
+def headline(compared, test, exact=None):
+    return verdict(compared, "stacked", test, exact).headline.replace("\u00a0", " ")
+
+
+def test_a_gain_is_stated_in_nats_with_its_standard_error(test_rows):
+    assert headline(comparison(0.12, 0.02), test_rows) == (
+        "Stacking gains 0.120 ± 0.020 nats over the best of 7 members and 0.310 ± 0.030 nats over uniform weights."
+    )
+
+
+def test_no_gain_is_stated_plainly(test_rows):
+    said = verdict(comparison(0.03, 0.02), "stacked", test_rows, None)
+    assert said.tone == "same"
+    assert "neither gains nor loses against the best of 7 members" in said.headline
+    assert "the best member alone does as well" in said.remarks[0]
+    assert "gains 0.310" in said.headline.replace("\u00a0", " ")  # another verb than before, so it is not left out
+
+
+def test_a_loss_is_stated_plainly(test_rows):
+    said = verdict(comparison(-0.12, 0.02), "stacked", test_rows, None)
+    assert said.tone == "worse"
+    assert "loses 0.120 ± 0.020 nats against the best of 7 members" in said.headline.replace("\u00a0", " ")
+    assert "does better" in said.remarks[0]
+
+
+def test_other_metrics_are_named_and_have_no_nats(test_rows):
+    said = headline(comparison(0.12, 0.02, metric="energy score"), test_rows)
+    assert said.startswith("Stacking improves the energy score by 0.120 ± 0.020 over the best of 7 members and by")
+    assert "nats" not in said
+
+
+@pytest.mark.parametrize(
+    ("gain", "se", "word"),
+    [
+        (0.05, 0.02, "better"),
+        (0.0399, 0.02, "same"),
+        (-0.05, 0.02, "worse"),
+        (np.inf, np.nan, "better"),
+        (-np.inf, np.nan, "worse"),
+        (np.nan, np.nan, "unknown"),
+        (0.0, 0.0, "same"),
+    ],
+)
+def test_a_verdict_needs_two_standard_errors(gain, se, word):
+    assert judge(gain, se) == word
+
+
+def test_a_member_with_density_zero_is_beaten_infinitely(test_rows):
+    said = headline(comparison(np.inf, np.nan), test_rows)
+    assert "gains infinitely many nats over the best of 7 members" in said
+
+
+def test_two_infinite_losses_cannot_be_compared(test_rows):
+    assert "cannot be compared with the best of 7 members" in headline(comparison(np.nan, np.nan), test_rows)
+
+
+def test_a_single_member_is_nothing_to_stack():
+    _, test, _ = gaussians(K=1)
+    assert "nothing to stack" in headline(comparison(0.12, 0.02), test)
+
+
+def test_the_way_to_the_exact_posterior_is_a_share(test_rows):
+    exact = Distances(stacked=Distance(0.06, 0.01), best=Distance(0.18, 0.02))
+    said = verdict(comparison(0.12, 0.02), "stacked", test_rows, exact)
+    assert "0.060 ± 0.010 nats from the exact posterior" in said.headline.replace("\u00a0", " ")
+    assert said.remarks[0] == "This goes 67% of the way from the best member to the exact posterior."
+
+
+def test_better_than_exact_is_an_alarm(test_rows):
+    exact = Distances(stacked=Distance(-0.06, 0.01), best=Distance(0.18, 0.02))
+    assert "cannot be" in verdict(comparison(0.24, 0.02), "stacked", test_rows, exact).remarks[0]
+
+
+def test_distances_are_mean_differences_of_log_densities():
+    validation, test, log_p = gaussians(K=4)
+    fit = ds.stack(validation)
+    found = distances(log_p, fit, test.names[2], test)
+    rows = log_p - np.log(fit.weights @ np.exp(test.log_q))
+    assert found.stacked.value == pytest.approx(rows.mean(), rel=1e-12)
+    assert found.stacked.se == pytest.approx(rows.std() / np.sqrt(test.N), rel=1e-12)
+    assert found.best.value == pytest.approx((log_p - test.log_q[2]).mean(), rel=1e-12)
+
+
+def test_distances_need_a_density():
+    validation, test, log_p = gaussians()
+    samples = ds.stack(validation, ds.SampleAggregation(), ds.MeanScore() + ds.MomentScore(diagonal=True))
+    assert distances(log_p, samples, test.names[0], test) is None
+    assert distances(None, ds.stack(validation), test.names[0], test) is None
+
+
+def test_exact_densities_of_another_length_are_refused():
+    validation, test, log_p = gaussians()
+    with pytest.raises(
+        ValueError, match=re.escape("`exact` must hold a log density a test row, (N,) = (100,); got (99,)")
+    ):
+        distances(log_p[1:], ds.stack(validation), test.names[0], test)
+
+
+def test_tiles_carry_the_certificate():
+    validation, test, _ = gaussians()
+    fit = ds.stack(validation)
+    shown = {
+        tile.label: tile
+        for tile in tiles(ds.compare(validation, test, fit), "stacked", fit, shares(fit, test), None)
+    }
+    assert shown["members that matter"].value == str(np.count_nonzero(fit.weights))
+    assert shown["from the optimal weights, certified"].value.startswith("≤ ")
