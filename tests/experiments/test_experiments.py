@@ -11,6 +11,7 @@ import torch
 from scipy.stats import norm
 
 import drystone as ds
+from drystone.cli.main import main
 from drystone.experiments import NAMES, experiment, reproduce
 from drystone.experiments.compression import compress
 from drystone.experiments.ensembles import Plan, Setting, exact, members, shown, simulations
@@ -27,8 +28,15 @@ def toy_tables():
 
 
 def test_an_unknown_experiment_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"unknown experiment 'table3'; known: toy, table1, table2"):
+    with pytest.raises(ValueError, match=r"unknown experiment 'table3'; known: c2st, .*Did you mean 'table"):
         reproduce("table3")
+
+
+def test_the_command_lists_the_experiments(capsys):
+    assert main(["reproduce"]) == 0
+    said = capsys.readouterr().out
+    for name in NAMES:
+        assert name in said
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,7 +47,7 @@ def test_every_name_has_an_experiment(name):
 
 
 def run(name, directory):
-    command = [sys.executable, "-m", "drystone.experiments", name, "--quick", "--directory", str(directory)]
+    command = [sys.executable, "-m", "drystone", "reproduce", name, "--quick", "--directory", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     record = Record.load(Path(directory, "quick", f"{name}.json"))

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, and some beyond it: ``python -m drystone.experiments NAME`` makes one."""
+"""The paper's tables and figures, and some beyond it; ``drystone reproduce NAME`` makes one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from drystone.spelling import unknown
 
 if TYPE_CHECKING:
     from drystone.experiments.record import Experiment, Record
@@ -52,7 +54,7 @@ class Reproduced:
 def experiment(name: str) -> Experiment:
     """Return an experiment by name."""
     if name not in NAMES:
-        raise ValueError(f"unknown experiment {name!r}; known: {', '.join(NAMES)}.")
+        raise ValueError(unknown("experiment", name, NAMES))
     return import_module(f"drystone.experiments.{name}").EXPERIMENT
 
 
