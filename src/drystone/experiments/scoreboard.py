@@ -24,6 +24,8 @@ __all__ = ["METHODS", "board", "gain", "run", "scoreboard", "shortfalls", "summa
 
 METHODS = ("best", "uniform", "stacked")
 ALPHA = 0.1
+# The exact posterior's log density less the stack's, on the same rows: the divergence, in nats.
+GAP = "stacked, below it"
 
 
 def _coverage_error(view: View, a: np.ndarray) -> np.ndarray:
@@ -95,10 +97,10 @@ def board(result: dict[str, Any], family: str) -> str:
                     *(estimate(methods[method]) for method in METHODS),
                     estimate(gain(methods, "gain"), "+"),
                     " / ".join(number(published(family, task, metric, method)) for method in METHODS),
-                    estimate(row["exact"]) if first else "",
+                    *([estimate(row["exact"]), estimate(row["exact"]["gap"])] if first else ["", ""]),
                 ]
             )
-    head = ["task", "metric", *METHODS, "gain over best", f"paper: {' / '.join(METHODS)}", "exact posterior"]
+    head = ["task", "metric", *METHODS, "gain over best", f"paper: {' / '.join(METHODS)}", "exact posterior", GAP]
     return f"{grid(head, lines)}\n\n{shortfalls(result)}"
 
 
@@ -127,5 +129,6 @@ def summary(result: dict[str, Any], family: str) -> str:
     for task, row in result["tasks"].items():
         methods = row["metrics"]["log density"]
         paper = [number(published(family, task, "log density", method)) for method in ("best", "stacked")]
-        rows.append([task, *(estimate(methods[method]) for method in METHODS), *paper, estimate(row["exact"])])
-    return grid(["log density", *METHODS, "paper: best", "paper: stacked", "exact posterior"], rows)
+        ours = [estimate(methods[method]) for method in METHODS]
+        rows.append([task, *ours, *paper, estimate(row["exact"]), estimate(row["exact"]["gap"])])
+    return grid(["log density", *METHODS, "paper: best", "paper: stacked", "exact posterior", GAP], rows)
