@@ -37,7 +37,7 @@ def main():
         *(torch.tensor(bound).float() for bound in (task.prior.support.lower, task.prior.support.upper))
     )
 
-    theta, y = ds.simulate(task, n=500 if quick else 1500, seed=1)
+    theta, y = ds.simulate(task, n=500 if quick else 1000, seed=1)
     posteriors = {
         f"{kind} {seed}": train(kind, theta, y, prior, 5 if quick else 20, seed)
         for kind, seed in (("maf", 0), ("nsf", 0), ("nsf", 1), ("mdn", 0))
@@ -47,7 +47,7 @@ def main():
     members = {name: ds.adapters.from_sbi(posterior) for name, posterior in posteriors.items()}
 
     # Weights from simulations that no posterior was trained on; numbers from others again.
-    rows = 60 if quick else 150
+    rows = 60 if quick else 100
     validation = ds.tabulate(members, *ds.simulate(task, n=rows, seed=2), draws=100, parameters=task.parameters)
     test = ds.tabulate(members, *ds.simulate(task, n=rows, seed=3), draws=100, parameters=task.parameters)
     fit = ds.stack(validation)

@@ -202,7 +202,7 @@ def test_a_cluster_trains_the_same_members(simulations):
     distributed = pytest.importorskip("distributed")
     options = {"members": 2, "sweep": SMALL, "epochs": 2}
     with (
-        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         there = ds.train(*simulations, client=client, **options)

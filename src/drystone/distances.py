@@ -25,17 +25,23 @@ BLOCK = 2**22
 
 
 def averages(table: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor, Tensor]:
-    """A_k = Σ_n a_n A_kn, (K,), and B_jk = Σ_n a_n B_jkn, (K, K); computed once for a table."""
+    """A_k = Σ_n a_n A_kn, (K,), and B_jk = Σ_n a_n B_jkn, (K, K); computed once for a table in memory."""
 
     def compute() -> tuple[Tensor, Tensor]:
-        unit, a = torch.tensor(scale, dtype=torch.float64), torch.as_tensor(table.row_weights)
-        between, done = torch.zeros(table.K, table.K, dtype=torch.float64), 0
-        for block in _blocks(first_draws(table, most) / unit):
-            between += torch.tensordot(a[done : done + len(block)], block, 1)
-            done += len(block)
-        return to_truth(table, scale) @ a, between
+        to_truth, between = table.total(_shares, most, scale)
+        return to_truth, between
 
     return table.remember(("distances", most, scale), compute)
+
+
+def _shares(block: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor, Tensor]:
+    """What a block of rows adds to both."""
+    unit, a = torch.tensor(scale, dtype=torch.float64), torch.as_tensor(block.row_weights)
+    between, done = torch.zeros(block.K, block.K, dtype=torch.float64), 0
+    for rows in _blocks(first_draws(block, most) / unit):
+        between += torch.tensordot(a[done : done + len(rows)], rows, 1)
+        done += len(rows)
+    return to_truth(block, scale) @ a, between
 
 
 def to_truth(table: Table, scale: tuple[float, ...]) -> Tensor:

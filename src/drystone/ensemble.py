@@ -13,18 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drystone import storage
+from drystone.execution import cores
 from drystone.trained import TrainedMember
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import nn
 
-__all__ = ["Ensemble", "cores"]
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+__all__ = ["Ensemble"]
 
 
 class Ensemble(Sequence[TrainedMember]):

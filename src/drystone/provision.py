@@ -8,7 +8,7 @@ from drystone.forms import Form
 from drystone.scores import Score
 from drystone.table import Table
 
-__all__ = ["check_provided", "check_tractable"]
+__all__ = ["check_provided", "check_tractable", "needed"]
 
 
 def check_tractable(form: Form, score: Score) -> None:
@@ -22,6 +22,11 @@ def check_tractable(form: Form, score: Score) -> None:
             )
     if not score.terms:
         raise ValueError("the score has no term with a coefficient above 0.")
+
+
+def needed(form: Form, score: Score) -> frozenset[str]:
+    """The statistics a table must give for the score of the form."""
+    return frozenset(form.requires(statistic) for _, term in score.terms for statistic in term.needs)
 
 
 def check_provided(table: Table, form: Form, score: Score) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import threading
 import warnings
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
+from drystone.execution import Executor, as_they_end, crew
 from drystone.simulations.block import Block, Job, Simulator, simulate_block
 from drystone.simulations.result import Simulations
 from drystone.simulations.store import Store
@@ -26,14 +24,6 @@ __all__ = ["simulate"]
 
 # Rows of a block for a function of unknown speed: few enough that a thousand rows keep eight workers busy.
 DEFAULT_BLOCK = 100
-
-
-class Executor(Protocol):
-    """What is needed of a ``client``: ``submit``, as Dask's client and ``concurrent.futures`` have it."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
-        """Start ``fn(*args)`` and return a future with ``result()`` and ``cancel()``."""
-        ...
 
 
 def simulate(
@@ -100,11 +90,14 @@ def simulate(
     blocks = {} if store is None else store.blocks()
     missing = [job for job in jobs if job.index not in blocks]
     done = n - sum(job.rows for job in missing)
-    with tqdm(total=n, initial=done, unit=" simulations", disable=None) as progress:
-        for job, result in zip(missing, _results(missing, workers, client), strict=True):
-            blocks[job.index] = result
+    with (
+        tqdm(total=n, initial=done, unit=" simulations", disable=None) as progress,
+        crew(client, min(workers, max(len(missing), 1))) as hands,
+    ):
+        for job, future in as_they_end(missing, lambda job: hands.submit(simulate_block, job), hands.ahead):
+            blocks[job.index] = future.result()
             if store is not None:
-                store.keep(job.index, result)
+                store.keep(job.index, blocks[job.index])
             progress.update(job.rows)
 
     if not any(block.good.any() for block in blocks.values()):
@@ -120,41 +113,6 @@ def simulate(
             f"{failed} of {n} simulations failed and are left out: {_listed(simulations.left_out)}.", stacklevel=2
         )
     return simulations
-
-
-def _results(jobs: list[Job], workers: int, client: Executor | None) -> Iterator[Block]:
-    """Yield the blocks in the order of the jobs."""
-    if client is not None:
-        yield from _submitted(client, jobs)
-    elif workers == 1 or len(jobs) < 2:
-        yield from map(simulate_block, jobs)
-    else:
-        # Spawned, not forked: safe with threads, and the same on every system.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(workers, len(jobs)), context, _end_with_parent) as pool:
-            yield from _submitted(pool, jobs)
-
-
-def _submitted(executor: Executor, jobs: Iterable[Job]) -> Iterator[Block]:
-    futures = deque(executor.submit(simulate_block, job) for job in jobs)
-    try:
-        while futures:
-            yield futures.popleft().result()
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-def _end_with_parent() -> None:
-    """End this worker when its parent is killed; otherwise it would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _joined(blocks: list[Block], settings: dict[str, Any]) -> Simulations:

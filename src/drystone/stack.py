@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from drystone import solvers
 from drystone.errors import ConvergenceWarning, IntractableError
+from drystone.execution import Executor
 from drystone.forms import Form, Mixture
 from drystone.kernel import near
-from drystone.provision import check_provided, check_tractable
+from drystone.provision import check_provided, check_tractable, needed
 from drystone.scores import LogScore, RankCvM, RankMoments, Score
 from drystone.solvers import Solution, Solver
 from drystone.stacking import Stacking, frozen, losses, view_of
+from drystone.stored import StoredTable
 from drystone.table import Table
 from drystone.threads import one_thread
 
@@ -33,6 +36,7 @@ def stack(
     nonfinite: str = "raise",
     at: Any = None,
     bandwidth: float | None = None,
+    client: Executor | None = None,
 ) -> Stacking:
     """Find the parameters of ``form`` that minimise ``score`` on ``table``.
 
@@ -47,6 +51,8 @@ def stack(
             "raise", or "drop" them and list them in the result.
         at: an observation; rows whose y is near it count more, so that the weights are those for this y.
         bandwidth: how near, in standard deviations of y; None for one that leaves a quarter of the rows.
+        client: a Dask client, or any executor with ``submit``, to work through a table on disk
+            (:meth:`drystone.Table.open`) that does not fit in memory; other tables are solved here.
 
     Raises:
         IntractableError: the form cannot give what the score needs; before anything is solved.
@@ -75,13 +81,17 @@ def stack(
         notes.append(note)
     elif bandwidth is not None:
         raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
+    table = table.reading(needed(form, score), client)
     cleaned, dropped = _clean(table, form, score, nonfinite)
     kept = np.array([table.names.index(name) for name in cleaned.names])
     with one_thread():
-        solution = solver.solve(cleaned, form, score, tol, seed)
+        at_hand, note = _at_hand(cleaned, solver, form, score, seed)
+        solution = solver.solve(at_hand, form, score, tol, seed)
         form = solution.form or form
         params = solution.params if len(kept) == table.K else form.embed(solution.params, kept, table.K)
-        loss, terms = losses(view_of(form, solution.params, cleaned), score)
+        loss, terms = losses(view_of(form, solution.params, at_hand), score)
+        if note:
+            notes.append(f"{note} Over all rows the score is {_overall(form, solution.params, cleaned, score)}.")
     fit = Stacking(
         form=form,
         score=score,
@@ -122,42 +132,89 @@ def _check_solver(solver: Solver, form: Form, score: Score) -> None:
         raise IntractableError(f"{solver!r} cannot solve {form!r} × {score!r}: {why}.")
 
 
+def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) -> tuple[Table, str]:
+    """The rows to solve on, and a note if they are not all of them.
+
+    Of a table on disk: all rows in memory if they fit; else all rows in blocks, if the score is a sum over rows
+    that the solver can add up; else as many rows as fit, chosen at random and alike.
+    """
+    if table.resident:
+        return table, ""
+    assert isinstance(table, StoredTable)
+    needs = needed(form, score)
+    n = table.memory // table.bytes_of_row(needs)
+    if n >= table.N:
+        return table.in_memory(needs), ""
+    if solver.in_blocks(score):
+        return table, ""
+    if n == 0:
+        raise MemoryError(
+            f"not even one row fits into the {table.memory} bytes that Table.open allows; allow more."
+        )
+    rows = np.sort(np.random.default_rng(seed).choice(table.N, n, replace=False, shuffle=False))
+    return table.part(needs, rows), (
+        f"fitted to {n} of {table.N} rows, chosen at random by seed {seed}: what fits into the {table.memory:.3g} "
+        "bytes that Table.open allows, and the score is not a sum over rows that can be had in blocks."
+    )
+
+
+def _overall(form: Form, params: Mapping[str, np.ndarray], table: Table, score: Score) -> str:
+    """The score on rows that were not all fitted to, in words."""
+    try:
+        return f"{losses(view_of(form, params, table), score)[0]:.6g}"
+    except (IntractableError, MemoryError) as error:
+        return f"not known: {error}"
+
+
 def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Table, dict[str, list[Any]]]:
     """The table without what cannot be used, and the list of that; or an error that names it."""
     if nonfinite not in ("raise", "drop"):
         raise ValueError(f'`nonfinite` must be "raise" or "drop"; got {nonfinite!r}.')
-    numbers = np.flatnonzero(table.row_weights > 0)
-    if len(numbers) < table.N:  # rows without weight carry nothing, and a logarithm of theirs could be −inf
+    numbers: np.ndarray | range = range(table.N)
+    if table.weighted and (table.row_weights == 0).any():
+        # Rows without weight carry nothing, and a logarithm of theirs could be −inf.
+        numbers = np.flatnonzero(table.row_weights > 0)
         table = table.select(rows=numbers)
-    needed = {form.requires(statistic) for _, term in score.terms for statistic in term.needs}
-    bad = {name: _bad_rows(table, name) for name in sorted(needed)}
-    bad_members = np.logical_or.reduce([rows.any(1) for rows in bad.values()])
+    names = sorted(needed(form, score))
+    bad, empty = _flaws(table, names)
+    bad_members = bad.any(0)
     if bad_members.any() and nonfinite == "raise":
-        name, rows = next((name, rows) for name, rows in bad.items() if rows.any())
-        counts = [(table.names[k], int(rows[k].sum())) for k in np.flatnonzero(rows.any(1))]
-        listed = ", ".join(f"{member!r} at {count} of {table.N} rows" for member, count in counts[:5])
-        more = f" and {len(counts) - 5} more members" if len(counts) > 5 else ""
+        name, counts = next((name, counts) for name, counts in zip(names, bad, strict=True) if counts.any())
+        found = [(table.names[k], int(counts[k])) for k in np.flatnonzero(counts)]
+        listed = ", ".join(f"{member!r} at {count} of {table.N} rows" for member, count in found[:5])
+        more = f" and {len(found) - 5} more members" if len(found) > 5 else ""
         raise ValueError(f'`{name}` is NaN or infinite for {listed}{more}; drop them or pass `nonfinite="drop"`.')
     if bad_members.all():
         raise ValueError("no member is left: every one has NaN or infinite entries.")
     dropped = {"members": [table.names[k] for k in np.flatnonzero(bad_members)], "rows": []}
     if bad_members.any():
         table = table.select(members=~bad_members)
-    if "log_q" in needed:
-        empty = (table.log_q == -np.inf).all(0)
-        rows = numbers[empty].tolist()
-        if rows and nonfinite == "raise":
-            listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
-            raise ValueError(
-                f"every member has density 0 (`log_q` = −inf) at {len(rows)} of {table.N} rows ({listed}), so no "
-                'weights explain them; drop the rows or pass `nonfinite="drop"`.'
-            )
-        if empty.all():
-            raise ValueError("no row is left: every member has density 0 at every row.")
-        if rows:
-            dropped["rows"] = rows
-            table = table.select(rows=~empty)
+        _, empty = _flaws(table, names)
+    rows = [int(numbers[n]) for n in np.flatnonzero(empty)]
+    if rows and nonfinite == "raise":
+        listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
+        raise ValueError(
+            f"every member has density 0 (`log_q` = −inf) at {len(rows)} of {table.N} rows ({listed}), so no "
+            'weights explain them; drop the rows or pass `nonfinite="drop"`.'
+        )
+    if empty.all():
+        raise ValueError("no row is left: every member has density 0 at every row.")
+    if rows:
+        dropped["rows"] = rows
+        table = table.select(rows=~empty)
     return table, dropped
+
+
+def _flaws(table: Table, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """At how many rows each member's statistics cannot be used, (names, K), and where every density is 0, (N,)."""
+    counts, empty = zip(*table.each(_flaws_of, names), strict=True)
+    return np.sum(counts, 0), np.concatenate(empty)
+
+
+def _flaws_of(block: Table, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    counts = np.array([_bad_rows(block, name).sum(1) for name in names])
+    impossible = (block.log_q == -np.inf).all(0) if "log_q" in names else np.zeros(block.N, bool)
+    return counts, impossible
 
 
 def _bad_rows(table: Table, name: str) -> np.ndarray:

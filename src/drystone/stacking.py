@@ -17,7 +17,8 @@ from drystone import forms, scores
 from drystone.errors import IntractableError
 from drystone.files import replacing
 from drystone.forms import Form, View
-from drystone.provision import check_provided, check_tractable
+from drystone.forms.gathered import GatheredView
+from drystone.provision import check_provided, check_tractable, needed
 from drystone.scores import Score, Sum
 from drystone.table import Table
 
@@ -92,7 +93,7 @@ class Stacking:
         score = self.score if score is None else score
         check_tractable(self.form, score)
         check_provided(table, self.form, score)
-        loss, terms = losses(self.view(table), score)
+        loss, terms = losses(self.view(table.reading(needed(self.form, score))), score)
         return {"loss": loss, **terms}
 
     def apply(self, table: Table) -> Applied:
@@ -243,7 +244,10 @@ class Applied:
 def view_of(form: Form, params: Mapping[str, np.ndarray], table: Table) -> View:
     """The form on a table of its members, of which only those that matter are looked at."""
     used, of_used = form.used(params)
-    return form.combine(as_tensors(of_used), table.select(members=used) if len(used) < table.K else table)
+    table = table.select(members=used) if len(used) < table.K else table
+    if not table.resident:
+        return GatheredView(form, as_tensors(of_used), table)
+    return form.combine(as_tensors(of_used), table)
 
 
 def losses(view: View, score: Score) -> tuple[float, dict[str, float]]:

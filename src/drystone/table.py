@@ -6,7 +6,7 @@ It is the one object that crosses from "K inferences" to "stack them": nothing a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,9 +14,14 @@ import numpy as np
 
 from drystone import table_files
 from drystone.arrays import as_numpy, checked
+from drystone.selection import columns_for, different_names, positions, scaled_weights, some
 
 if TYPE_CHECKING:
     import xarray
+
+    from drystone.execution import Executor
+    from drystone.stored import StoredTable
+    from drystone.table_files import Writer
 
 __all__ = ["Statistic", "Table"]
 
@@ -53,6 +58,9 @@ class Table:
         Table(K=3 members, N=5 simulations, d=2 parameters; gives draws, interval, mean, moments, rank)
     """
 
+    # Whether its arrays are in memory; see :meth:`open` for tables that are read as they are worked through.
+    resident: bool = True
+
     def __init__(
         self,
         theta: Any,
@@ -72,10 +80,10 @@ class Table:
         self.theta = np.array(checked("theta", theta, "Nd", sizes), float)
         if not np.isfinite(self.theta).all():
             rows = np.flatnonzero(~np.isfinite(self.theta).all(1))
-            raise ValueError(f"`theta` must be finite; {_some(rows)} of {self.N} rows are not.")
+            raise ValueError(f"`theta` must be finite; {some(rows)} of {self.N} rows are not.")
 
         # Every statistic has axes (K, N, ...), so that selecting members and rows is one rule for all.
-        self._statistics: dict[str | float, Any] = {}
+        self._statistics: MutableMapping[str | float, Any] = {}
         for name, value, letters in (
             ("log_q", log_q, "KN"),
             ("rank", rank, "KNd"),
@@ -111,10 +119,10 @@ class Table:
         self.y = None if y is None else as_numpy(y)
         if self.y is not None and (self.y.ndim == 0 or len(self.y) != self.N):
             raise ValueError(f"`y` must have N = {self.N} rows; got shape {self.y.shape}.")
-        self.names = _names("names", names, self.K, "member")
-        self.parameters = _names("parameters", parameters, self.d, "theta")
+        self.names = different_names("names", names, self.K, "member")
+        self.parameters = different_names("parameters", parameters, self.d, "theta")
         self.weighted = row_weights is not None
-        self.row_weights = _row_weights(row_weights, self.N)
+        self.row_weights = scaled_weights(row_weights, self.N)
         self.left_out = dict(left_out or {})
         self._memory: dict[Any, Any] = {}
 
@@ -247,8 +255,8 @@ class Table:
 
     def select(self, members: Any = None, rows: Any = None) -> Table:
         """The table of some members (by name, index, mask or slice) and some rows (index, mask or slice)."""
-        k = _positions("members", members, self.names)
-        n = _positions("rows", rows, range(self.N))
+        k = positions("members", members, self.names)
+        n = positions("rows", rows, range(self.N))
         if rows is None and np.array_equal(k, np.arange(self.K)):
             return self  # tables never change, and what was derived need not be derived again
 
@@ -278,7 +286,14 @@ class Table:
         """The same table with other row weights (kernel weights near an observation, for one)."""
         other = self._bare(self.theta, self.y)
         other.K, other.names, other._statistics = self.K, self.names, self._statistics
-        other.weighted, other.row_weights = True, _row_weights(row_weights, self.N)
+        other.weighted, other.row_weights = True, scaled_weights(row_weights, self.N)
+        return other
+
+    def scratch(self) -> Table:
+        """The same table with a memory of its own: what is remembered on it goes when it goes."""
+        other = self._bare(self.theta, self.y)
+        other.K, other.names, other._statistics = self.K, self.names, self._statistics
+        other.weighted, other.row_weights = self.weighted, self.row_weights
         return other
 
     def _bare(self, theta: np.ndarray, y: np.ndarray | None) -> Table:
@@ -287,6 +302,42 @@ class Table:
         table.theta, table.y, table.parameters, table._memory = theta, y, self.parameters, {}
         table.left_out = self.left_out
         return table
+
+    # ── sums over rows ───────────────────────────────────────────────────────────────────────────────────
+
+    def each(self, part: Callable[..., T], *arguments: Any) -> Iterator[T]:
+        """``part(block, *arguments)`` for every block of rows, in order; a table in memory is the one block.
+
+        A block is a table whose ``row_weights`` are those its rows have in the whole, so what is a mean over rows
+        here is, there, the block's share of it.
+        """
+        yield part(self, *arguments)
+
+    def total(self, part: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
+        """The sum of ``part(block, *arguments)`` over the blocks, entry by entry of the tuples it returns."""
+        return part(self, *arguments)
+
+    def reading(self, needs: Iterable[str], client: Executor | None = None) -> Table:
+        """The same table, ready to be worked through for these statistics, by a ``client`` if there is one.
+
+        A table in memory is ready: there is nothing to send away.
+        """
+        return self
+
+    def in_memory(self, needs: Iterable[str] | None = None) -> Table:
+        """The table with its arrays in memory; of one on disk, with what these statistics take (None: all)."""
+        return self
+
+    def part(self, needs: Iterable[str], rows: slice | np.ndarray) -> Table:
+        """A table of some rows in memory, with what it takes for these statistics alone."""
+        part = self.scratch()
+        part._statistics = {key: self._statistics[key] for key in columns_for(needs, self._statistics)}
+        return part.select(rows=rows)
+
+    def bytes_of_row(self, needs: Iterable[str]) -> int:
+        """What a row takes, of what these statistics take."""
+        columns = [self._statistics[key] for key in columns_for(needs, self._statistics)]
+        return sum(array.dtype.itemsize * array.size // self.N for array in columns)
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -305,12 +356,53 @@ class Table:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Table:
-        """Read what :meth:`save` wrote."""
+        """Read what :meth:`save` wrote into memory."""
         return cls(**table_files.load(path))
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], memory: int = 2**30) -> StoredTable:
+        """The table at ``path`` (``.zarr``) without reading it: for tables larger than memory.
+
+        :func:`drystone.stack` works through it in blocks of rows; selecting rows or members reads nothing.
+
+        Args:
+            path: what :meth:`save` or :meth:`create` wrote.
+            memory: bytes that what is asked for as a whole (``table.rank``, say) may take.
+        """
+        from drystone.stored import StoredTable
+
+        return StoredTable.at(path, memory)
+
+    @staticmethod
+    def create(
+        path: str | os.PathLike[str],
+        rows: int,
+        names: Sequence[str],
+        parameters: Sequence[str] | None = None,
+    ) -> Writer:
+        """A table at ``path`` (``.zarr``) to be written in parts; use it in a ``with`` statement.
+
+        Args:
+            path: where; nothing is there until the end of the ``with`` statement, and then all of it.
+            rows: N.
+            names: the members' names.
+            parameters: the parameters' names.
+
+        Example:
+            >>> import tempfile
+            >>> path = tempfile.mkdtemp() + "/table.zarr"
+            >>> with Table.create(path, rows=4, names=["a", "b"]) as new:
+            ...     for start in (0, 2):
+            ...         new.write(start, theta=np.ones((2, 1)), log_q=np.zeros((2, 2)))
+            >>> Table.open(path)
+            StoredTable(K=2 members, N=4 simulations, d=1 parameters; gives log_q)
+        """
+        return table_files.Writer(path, rows, names, parameters)
 
     def __repr__(self) -> str:
         gives = ", ".join(sorted(self.gives))
-        return f"Table(K={self.K} members, N={self.N} simulations, d={self.d} parameters; gives {gives})"
+        sizes = f"K={self.K} members, N={self.N} simulations, d={self.d} parameters"
+        return f"{type(self).__name__}({sizes}; gives {gives})"
 
 
 def _rank(draws: np.ndarray, truth: np.ndarray, axis: int) -> np.ndarray:
@@ -339,64 +431,3 @@ def _level(level: float) -> float:
 def _within_unit(rank: np.ndarray) -> bool:
     finite = rank[np.isfinite(rank)]
     return finite.size == 0 or bool(finite.min() >= 0 and finite.max() <= 1)
-
-
-def _row_weights(row_weights: Any, N: int) -> np.ndarray:
-    if row_weights is None:
-        return np.full(N, 1 / N)
-    weights = np.array(checked("row_weights", row_weights, "N", {"N": N}), float)
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
-        raise ValueError("`row_weights` must be finite, ≥ 0 and not all 0.")
-    total = weights.sum()
-    return weights if abs(total - 1) < 1e-12 else weights / total  # weights read back from disk keep their bits
-
-
-def _names(argument: str, names: Sequence[str] | None, size: int, stem: str) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"{stem}_{i}" for i in range(size))
-    if isinstance(names, str):
-        raise TypeError(f"`{argument}` must be a sequence of strings; got the string {names!r}.")
-    names = tuple(str(name) for name in names)
-    if len(names) != size:
-        raise ValueError(f"`{argument}` must have {size} entries; got {len(names)}.")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"`{argument}` must be different; {', '.join(map(repr, twice))} stand more than once.")
-    return names
-
-
-def _positions(argument: str, chosen: Any, universe: Sequence[Any]) -> np.ndarray:
-    """Positions of ``chosen`` (None for all, names, indices, a mask, a slice) in ``universe``."""
-    if chosen is None:
-        return np.arange(len(universe))
-    if isinstance(chosen, slice):
-        return _some_positions(argument, np.arange(len(universe))[chosen])
-    chosen = as_numpy([chosen] if isinstance(chosen, str) else chosen)
-    if chosen.size == 0:
-        raise ValueError(f"no `{argument}` selected.")
-    if chosen.dtype.kind in "UO":
-        unknown = [str(name) for name in chosen if name not in universe]
-        if unknown:
-            raise ValueError(f"unknown `{argument}` {unknown}; known: {', '.join(map(str, universe))}.")
-        positions = np.array([universe.index(name) for name in chosen], int)
-    elif chosen.dtype == bool and chosen.shape != (len(universe),):
-        raise ValueError(f"a mask of `{argument}` must have length {len(universe)}; got shape {chosen.shape}.")
-    elif chosen.dtype.kind not in "biu":
-        raise TypeError(f"`{argument}` must be names, positions, a mask or a slice; got dtype {chosen.dtype}.")
-    else:
-        positions = np.arange(len(universe))[np.atleast_1d(chosen)]
-    if argument == "members" and len(set(positions.tolist())) < len(positions):
-        raise ValueError("`members` must be different; some are selected twice.")
-    return _some_positions(argument, positions)
-
-
-def _some_positions(argument: str, positions: np.ndarray) -> np.ndarray:
-    if positions.size == 0:
-        raise ValueError(f"no `{argument}` selected.")
-    return positions
-
-
-def _some(rows: np.ndarray) -> str:
-    """Row numbers for a message: all of a few, or the first of many."""
-    listed = ", ".join(str(row) for row in rows[:5])
-    return f"{len(rows)} ({listed}{', …' if len(rows) > 5 else ''})"

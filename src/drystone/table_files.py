@@ -1,12 +1,17 @@
-"""Tables as xarray datasets and as files: Zarr or netCDF, with a format version, never pickle."""
+"""Tables as xarray datasets and as files: Zarr or netCDF, with a format version, never pickle.
+
+A Zarr store has one chunk a member and stretch of rows, so that members can be written one by one and rows be read
+a stretch at a time. Chunks are not compressed: the digits of densities and draws are noise.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,9 +23,11 @@ if TYPE_CHECKING:
 
     from drystone.table import Table
 
-__all__ = ["from_dataset", "load", "save", "to_dataset"]
+__all__ = ["BLOCK", "Writer", "check_format", "from_dataset", "load", "rows_within", "save", "to_dataset"]
 
 FORMAT, VERSION = "drystone-table", 1
+# Bytes of a block of rows of one statistic of all members: what is worked on at a time.
+BLOCK = 2**26
 # The statistics of a table by dimension; quantiles, one array a level, are stacked along "level".
 DIMS = ("member", "simulation", "parameter")
 STATISTICS = {
@@ -59,13 +66,7 @@ def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
 
 
 def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    kind, version = attributes.get("format"), int(attributes.get("version", 0))
-    if kind != FORMAT:
-        raise ValueError(f"not a Drystone table: attribute `format` is {kind!r}, expected {FORMAT!r}.")
-    if version > VERSION:
-        raise ValueError(
-            f"the table has format version {version}; this Drystone reads up to {VERSION}. Upgrade it."
-        )
+    check_format(attributes)
     names = ("theta", "y", "row_weights", *STATISTICS)
     arguments: dict[str, Any] = {name: arrays[name] for name in names if name in arrays}
     if "quantiles" in arrays:
@@ -78,19 +79,176 @@ def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) 
     return arguments
 
 
+def check_format(attributes: Mapping[Any, Any]) -> None:
+    """Raise if what has these attributes is not a table, or a later version's."""
+    kind, version = attributes.get("format"), int(attributes.get("version", 0))
+    if kind != FORMAT:
+        raise ValueError(f"not a Drystone table: attribute `format` is {kind!r}, expected {FORMAT!r}.")
+    if version > VERSION:
+        raise ValueError(
+            f"the table has format version {version}; this Drystone reads up to {VERSION}. Upgrade it."
+        )
+
+
 def save(table: Table, path: str | os.PathLike[str]) -> None:
     """Write a table, whole or not at all."""
-    suffix = _suffix(path)
-    dataset = to_dataset(table)
-    # Strings are not yet part of the Zarr 3 specification: names travel as JSON attributes.
-    dataset = dataset.assign_attrs(member=list(table.names), parameter=list(table.parameters))
-    dataset = dataset.drop_vars(["member", "parameter"])
-    with replacing(path) as temporary:
-        if suffix == ".zarr":
-            dataset.to_zarr(temporary, mode="w", consolidated=False, encoding=_chunks(dataset))
-            seal(temporary)
-        else:
+    if _suffix(path) == ".nc":
+        # Names travel as attributes, as they do in Zarr, whose specification has no arrays of strings yet.
+        dataset = to_dataset(table).drop_vars(["member", "parameter"])
+        dataset = dataset.assign_attrs(member=list(table.names), parameter=list(table.parameters))
+        with replacing(path) as temporary:
             dataset.to_netcdf(temporary, engine="h5netcdf")
+        return
+    with Writer(path, table.N, table.names, table.parameters) as new:
+        start, new.left_out = 0, table.left_out
+        for columns in table.each(_columns):
+            draws = columns.pop("draws", ())
+            new.write(start, **columns)
+            for k in range(len(draws)):  # one by one: they may lie in files themselves
+                new.write(start, [k], draws=np.asarray(draws[k])[None])
+            start += len(columns["theta"])
+
+
+def _columns(block: Table) -> dict[str, Any]:
+    """What is to be written of a block of rows."""
+    columns: dict[str, Any] = {name: block.held[name] for name in STATISTICS if name in block.held}
+    if block.levels:
+        columns["quantiles"] = {level: block.held[level] for level in block.levels}
+    if block.y is not None:
+        columns["y"] = block.y
+    if block.weighted:
+        columns["row_weights"] = block.row_weights
+    return {"theta": block.theta, **columns}
+
+
+class Writer:
+    """A table on disk that is written in parts, as :meth:`drystone.Table.create` gives it.
+
+    Args:
+        path: where; nothing is there until the end of the ``with`` statement, and then all of it.
+        rows: N.
+        names: the members' names.
+        parameters: the parameters' names.
+        block: bytes of a block of rows of all members.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        rows: int,
+        names: Sequence[str],
+        parameters: Sequence[str] | None = None,
+        block: int = BLOCK,
+    ) -> None:
+        if _suffix(path) != ".zarr":
+            raise ValueError(f"a table is written in parts as `.zarr`; got {os.fspath(path)!r}.")
+        self.path, self.rows, self.names, self.parameters, self.block = path, rows, list(names), parameters, block
+        self.left_out: Mapping[str, str] = {}
+        self._written: dict[str, int] = {}
+        self._levels: list[float] = []
+        self._exit = ExitStack()
+
+    def __enter__(self) -> Self:
+        import zarr
+
+        with ExitStack() as stack:
+            self._temporary = stack.enter_context(replacing(self.path))
+            self._group = zarr.create_group(self._temporary)
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        if error[0] is None:
+            try:
+                self._finish()
+            except BaseException as problem:
+                self._exit.__exit__(type(problem), problem, problem.__traceback__)
+                raise
+        return self._exit.__exit__(*error)
+
+    def write(
+        self,
+        start: int,
+        members: Sequence[int] | slice = slice(None),
+        *,
+        quantiles: Mapping[float, Any] | None = None,
+        **arrays: Any,
+    ) -> None:
+        """Write rows from ``start`` on.
+
+        Args:
+            start: the first row.
+            members: positions of the members that ``arrays`` speak of.
+            quantiles: ``{level: (members, rows, d)}``, the same levels always.
+            arrays: any of theta, y, row_weights, log_q, rank, mean, cov, draws, with the axes of
+                :class:`drystone.Table`.
+        """
+        if quantiles:
+            levels = sorted(quantiles)
+            self._levels = self._levels or levels
+            if levels != self._levels:
+                raise ValueError(f"`quantiles` must have the levels {self._levels} always; got {levels}.")
+            arrays["quantiles"] = np.stack([np.asarray(quantiles[level]) for level in levels])
+        chosen = np.arange(len(self.names))[members]
+        for name, values in arrays.items():
+            if name not in ("theta", "y", "row_weights", "quantiles", *STATISTICS):
+                raise TypeError(f"a table has no `{name}`; it has {', '.join(STATISTICS)} and quantiles.")
+            self._put(name, np.asarray(values), start, chosen)
+
+    def _put(self, name: str, values: np.ndarray, start: int, members: np.ndarray) -> None:
+        axis = {"quantiles": 2, "theta": 0, "y": 0, "row_weights": 0}.get(name, 1)
+        n = values.shape[axis] if values.ndim > axis else 0
+        if axis and values.shape[axis - 1] != len(members):
+            raise ValueError(
+                f"`{name}` must be of {len(members)} members; got shape {values.shape}. Is it transposed?"
+            )
+        if not 0 <= start <= start + n <= self.rows or n == 0:
+            raise ValueError(f"`{name}` has rows {start} to {start + n} of a table of {self.rows}.")
+        if name not in self._group:
+            self._create(name, values, axis)
+        array: Any = self._group[name]
+        stretch = slice(start, start + n)
+        if axis == 0:
+            array[stretch] = values
+        elif len(members) == len(self.names):
+            array[(slice(None),) * axis + (stretch,)] = values
+        else:
+            array.oindex[(slice(None),) * (axis - 1) + (members, stretch)] = values
+        self._written[name] = self._written.get(name, 0) + n * (len(members) if axis else 1)
+
+    def _create(self, name: str, values: np.ndarray, axis: int) -> None:
+        before = (*values.shape[: axis - 1], len(self.names)) if axis else ()
+        rest = values.shape[axis + 1 :]
+        # As if every array had members: then theta and y come in stretches like those of the statistics.
+        of_row = values.dtype.itemsize * int(np.prod(rest, dtype=int)) * len(self.names)
+        chunk = min(rows_within(self.block, of_row), self.rows)
+        self._group.create_array(
+            name,
+            shape=(*before, self.rows, *rest),
+            dtype=values.dtype,
+            chunks=(*(1 for _ in before), chunk, *rest),
+            compressors=None,
+            fill_value=np.nan if values.dtype.kind == "f" else 0,  # what Zarr reads if a chunk is lost
+            dimension_names=_dims(name, len(rest)),
+        )
+
+    def _finish(self) -> None:
+        for name, written in self._written.items():
+            all_of_it = self.rows * (1 if name in ("theta", "y", "row_weights") else len(self.names))
+            if written != all_of_it:
+                raise ValueError(f"`{name}` was written for {written} of {all_of_it} rows and members.")
+        if "theta" not in self._written or len(self._written) == 1:
+            raise ValueError("a Table needs `theta` and at least one statistic of the members; got none.")
+        theta: Any = self._group["theta"]
+        parameters = self.parameters or [f"theta_{i}" for i in range(theta.shape[1])]
+        if self._levels:
+            levels = np.array(self._levels)
+            self._group.create_array("level", data=levels, dimension_names=("level",))
+        attributes = {"format": FORMAT, "version": VERSION, "member": self.names, "parameter": list(parameters)}
+        if self.left_out:
+            attributes["left_out"] = json.dumps(dict(self.left_out))
+        self._group.attrs.update(attributes)
+        seal(self._temporary)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -131,14 +289,15 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
-def _chunks(dataset: xarray.Dataset) -> dict[str, Any]:
-    """Chunks of about 16 MB: whole rows of one member where draws are large, so that both streams well."""
-    encoding = {}
-    for name in ("draws", "cov", "quantiles", "rank", "mean", "log_q"):
-        if name in dataset:
-            array = dataset[name]
-            lead = array.dims.index("simulation")
-            row = array.dtype.itemsize * int(np.prod(array.shape[lead + 1 :], dtype=int))
-            rows = max(1, min(array.shape[lead], 2**24 // max(row, 1)))
-            encoding[name] = {"chunks": (1,) * lead + (rows,) + array.shape[lead + 1 :]}
-    return encoding
+def _dims(name: str, rest: int) -> tuple[str, ...]:
+    """The names of an array's dimensions; ``rest`` is how many follow the simulation."""
+    if name == "quantiles":
+        return ("level", *DIMS)
+    if name in STATISTICS:
+        return STATISTICS[name]
+    return ("simulation", *(("parameter",) if name == "theta" else (f"y_dim_{i}" for i in range(rest))))
+
+
+def rows_within(size: int, of_row: int) -> int:
+    """How many rows take ``size`` bytes: a power of two, so that stretches of different statistics are nested."""
+    return 1 << max(0, (size // max(of_row, 1)).bit_length() - 1)

@@ -11,11 +11,9 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,8 +22,9 @@ from tqdm import tqdm
 from drystone import storage
 from drystone.engines.job import Job, Outcome, run
 from drystone.engines.loop import Data, Schedule
-from drystone.ensemble import Ensemble, cores
+from drystone.ensemble import Ensemble
 from drystone.errors import ConvergenceWarning
+from drystone.execution import Executor, as_they_end, cores, crew
 from drystone.flows.flow import Flow
 from drystone.flows.kernels.blas import single_threaded
 from drystone.standardise import Conditioning, Scaling
@@ -51,7 +50,7 @@ def train(
     seed: int = 0,
     prior: object = None,
     workers: int | None = None,
-    client: object = None,
+    client: Executor | None = None,
     directory: str | os.PathLike[str] | None = None,
     epochs: int = 1000,
     patience: int | None = 20,
@@ -79,7 +78,7 @@ def train(
         prior: Where θ can lie: a (lower, upper) pair, or an object with ``lower`` and ``upper`` (or whose
             ``support`` has them), infinite where there is no bound. The posteriors then keep to it.
         workers: Members trained at once; ``None`` is one per core. The torch engine trains one at a time.
-        client: A ``dask.distributed.Client`` to train on instead.
+        client: A ``dask.distributed.Client``, or any executor with ``submit``, to train on instead.
         directory: Where members are written as they finish. Calling again with the same arguments continues.
         epochs: The most epochs.
         patience: Stop after so many epochs without a better validation loss; ``None`` for exactly ``epochs``.
@@ -126,12 +125,14 @@ def train(
     waiting = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
     with (
         tqdm(total=len(jobs), unit="member", disable=None if progress is None else not progress) as bar,
-        _submitting(data, engine, workers, client) as submit,
+        # Torch has one random state per process and threads of its own: its members take turns.
+        crew(client, 1 if engine == "torch" else workers or cores(), "threads") as hands,
     ):
         _show(bar, done)
-        futures = {submit(job): job for job in waiting}
-        for future in as_completed(futures):
-            job, outcome = futures[future], future.result()
+        shared = hands.share(data)
+        # All at once: a job is a few numbers, and a cluster that grows on demand sees how many there are.
+        for job, future in as_they_end(waiting, lambda job: hands.submit(run, job, shared), lambda: len(jobs)):
+            outcome = future.result()
             if outcome.fit.diverged:
                 done[job.name] = None
             else:
@@ -232,25 +233,6 @@ def _finished(
             stored.check()
             done[job.name] = None if stored.diverged else stored
     return done
-
-
-@contextmanager
-def _submitting(
-    data: Data, engine: str, workers: int | None, client: Any
-) -> Iterator[Callable[[Job], Future[Outcome]]]:
-    """Yield what submits a job: to threads of this process, or to a Dask cluster."""
-    if client is not None:
-        shared = client.scatter(data, broadcast=True, hash=False)  # once, not with every job
-        cluster = client.get_executor()
-        yield lambda job: cluster.submit(run, job, shared)
-        return
-    # Torch has one random state per process and threads of its own: its members take turns.
-    pool = ThreadPoolExecutor(1 if engine == "torch" else workers or cores())
-    try:
-        yield lambda job: pool.submit(run, job, data)
-    finally:
-        # After an interruption the members in hand are finished and the others given up.
-        pool.shutdown(cancel_futures=True)
 
 
 def _member(

@@ -59,9 +59,13 @@ def fmpe() -> Any:
 
 
 class Exact(BasePotential):
-    """log p(x | θ) p(θ): what NLE and NRE estimate."""
+    """log p(x | θ) p(θ), what NLE and NRE estimate; without the prior if unbounded."""
+
+    bounded = True
 
     def __call__(self, theta, track_gradients=True):
         with torch.set_grad_enabled(track_gradients):
             log_likelihood = Normal(theta, SD).log_prob(self.x_o).sum(-1)
+            if not self.bounded:
+                return log_likelihood
             return torch.where(prior().support.check(theta), log_likelihood + prior().log_prob(theta), -torch.inf)

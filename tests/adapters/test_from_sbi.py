@@ -157,6 +157,20 @@ def test_a_corrected_posterior_is_not_asked_for_a_batch_it_would_not_correct():
     assert member.sample(3, X, seed=0).shape == (3, 8, 2)
 
 
+def test_an_amortised_variational_posterior_is_held_to_the_prior():
+    potential = Exact(prior())
+    potential.bounded = False  # what is −inf somewhere has no evidence lower bound
+    posterior = VIPosterior(potential, prior())
+    tiny: Any = {"n_particles": 8, "max_num_iters": 5, "num_transforms": 1, "hidden_features": 8}
+    with torch.random.fork_rng():
+        posterior.train_amortized(*simulate(100, seed=1), show_progress_bar=False, **tiny)
+    member = from_sbi(posterior)
+    for n in (1, 3):
+        assert np.abs(member.sample(50, X[:n], seed=0)).max() <= 1
+    raw = posterior.log_prob(torch.tensor(THETA), x=torch.tensor(X)).numpy()
+    np.testing.assert_allclose(member.log_prob(THETA, X), raw - np.log(member.acceptance(X)), rtol=1e-4)
+
+
 def test_what_cannot_be_amortised_is_refused():
     posterior = VIPosterior(Exact(prior()), prior())
     with pytest.raises(ValueError, match=r"fitted to one observation.*`train_amortized`"):

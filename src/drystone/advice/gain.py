@@ -12,7 +12,7 @@ from drystone.advice.refit import Problem
 from drystone.folds import split_folds
 from drystone.methods import uniform
 from drystone.solvers import Gradient
-from drystone.solvers.gradient import Differentiated
+from drystone.solvers.gradient import differentiated
 from drystone.solvers.starts import alone
 from drystone.stacking import Stacking, losses
 from drystone.table import Table
@@ -157,7 +157,7 @@ def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
     form, score, K = train.form, train.score, train.table.K
     if Gradient().refuses(form, score) or not score.smooth:
         return
-    loss, members = Differentiated(train.table, form, score), [first]
+    loss, members = differentiated(train.table, form, score), [first]
     while (part := train.part(members=members)).possible:
         fit = part.solve()
         yield fit

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -56,10 +57,6 @@ class View:
     This is what a score sees. Statistics that the form does not give raise :class:`IntractableError`.
 
     Attributes:
-        theta: the true parameters, (N, d).
-        row_weights: a_n, (N,), summing to one.
-        y: the data as the table holds it, or None.
-        S: draws behind each rank, or None if the table does not say.
         softness: 0, or the width (d,) over which a solver wants steps to rise so that they have a slope: an
             indicator 1(x ≥ 0) becomes the sigmoid of 2x/softness.
     """
@@ -67,15 +64,32 @@ class View:
     def __init__(self, table: Table, softness: Tensor | float = 0.0) -> None:
         self.table = table
         self.softness = torch.as_tensor(softness, dtype=torch.float64)
-        self.theta = torch.as_tensor(table.theta)
-        self.row_weights = torch.as_tensor(table.row_weights)
-        self.y = table.y
-        self.S = table.S
+
+    # Looked up when asked for: a table on disk would have to read them.
+    @cached_property
+    def theta(self) -> Tensor:
+        """The true parameters, (N, d)."""
+        return torch.as_tensor(self.table.theta)
+
+    @cached_property
+    def row_weights(self) -> Tensor:
+        """a_n, (N,), summing to one."""
+        return torch.as_tensor(self.table.row_weights)
+
+    @property
+    def y(self) -> np.ndarray | None:
+        """The data as the table holds it, or None."""
+        return self.table.y
+
+    @cached_property
+    def S(self) -> int | None:
+        """Draws behind each rank, or None if the table does not say."""
+        return self.table.S
 
     @property
     def d(self) -> int:
         """How many parameters."""
-        return self.theta.shape[1]
+        return self.table.d
 
     def reweighted(self, a: Tensor) -> View:
         """The same with other row weights, (N,): for resampling."""
@@ -86,6 +100,10 @@ class View:
     def average(self, rows: Tensor) -> Tensor:
         """Σ_n a_n rows_n: the mean over rows, (N, ...) → (...)."""
         return torch.tensordot(self.row_weights, rows, 1)
+
+    def mean_of(self, rows: Callable[[View], Tensor]) -> Tensor:
+        """Σ_n a_n rows_n of what each row has for itself, (N, ...) → (...)."""
+        return self.average(rows(self))
 
     def log_q(self) -> Tensor:
         """Log density at the true parameters, (N,)."""

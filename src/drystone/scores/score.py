@@ -68,7 +68,7 @@ class RowScore(Score):
 
     def __call__(self, q: View) -> Tensor:
         """Σ_n a_n rows_n."""
-        return q.average(self.rows(q))
+        return q.mean_of(self.rows)
 
 
 class Sum(Score):

@@ -5,55 +5,58 @@ Used for scores without an exact solver, for sums, and for scores of the user's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from drystone.forms import Form, Mixture
 from drystone.scores import JensenShannon, Score
+from drystone.solvers.coarse import coarse
 from drystone.solvers.newton import Barrier, Minimum, Problem, frank_wolfe_gap, newton_simplex, without_crumbs
 from drystone.solvers.quadratic import NOISE, energy_noise
+from drystone.solvers.row_sum import RowSum
 from drystone.solvers.solver import Solution, Solver, tolerance
 from drystone.solvers.starts import alone, simplex_starts
 from drystone.table import Table
 
-__all__ = ["Gradient"]
+__all__ = ["Gradient", "differentiated"]
 
 
-@dataclass(frozen=True)
-class Differentiated:
+def differentiated(table: Table, form: Form, score: Score, softness: torch.Tensor | float = 0.0) -> RowSum:
     """The score of a mixture as a function of its weights, differentiated by torch."""
+    return RowSum(table, _derivatives, 0, form, score, softness)
 
-    table: Table
-    form: Form
-    score: Score
-    softness: torch.Tensor | float = 0.0
 
-    def value(self, w: np.ndarray) -> float:
-        """S(w)."""
-        with torch.no_grad():
-            return float(self._score(torch.as_tensor(w)))
+def _derivatives(
+    block: Table,
+    w: np.ndarray,
+    orders: range,
+    members: np.ndarray,
+    form: Form,
+    score: Score,
+    softness: torch.Tensor | float,
+) -> tuple[Any, ...]:
+    """S(w), ∇S(w), and ∇²S(w), a row a member."""
+    weights = torch.as_tensor(w).requires_grad_(max(orders) > 0)
+    value = score(form.combine({"weights": weights}, block, softness))
+    found: list[Any] = [float(value.detach())] if 0 in orders else []
+    if max(orders) > 0:
+        (gradient,) = torch.autograd.grad(value, weights, create_graph=2 in orders)
+        if 1 in orders:
+            found.append(gradient.detach().numpy())
+        if 2 in orders:
+            found.append(_hessian(gradient, weights, members))
+    return tuple(found)
 
-    def gradient(self, w: np.ndarray) -> np.ndarray:
-        """∇S(w)."""
-        weights = torch.as_tensor(w).requires_grad_()
-        (gradient,) = torch.autograd.grad(self._score(weights), weights)
-        return gradient.numpy()
 
-    def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """∇²S(w), a row a member."""
-        weights = torch.as_tensor(w).requires_grad_()
-        (gradient,) = torch.autograd.grad(self._score(weights), weights, create_graph=True)
-        if not gradient.requires_grad:  # linear in w
-            return np.zeros((len(members), len(members)))
-        rows = [torch.autograd.grad(gradient[k], weights, retain_graph=True)[0] for k in members]
-        H = torch.stack(rows)[:, members].numpy()
-        return (H + H.T) / 2
-
-    def _score(self, weights: torch.Tensor) -> torch.Tensor:
-        return self.score(self.form.combine({"weights": weights}, self.table, self.softness))
+def _hessian(gradient: torch.Tensor, weights: torch.Tensor, members: np.ndarray) -> np.ndarray:
+    if not gradient.requires_grad:  # linear in w
+        return np.zeros((len(members), len(members)))
+    rows = [torch.autograd.grad(gradient[k], weights, retain_graph=True)[0] for k in members]
+    H = torch.stack(rows)[:, members].numpy()
+    return (H + H.T) / 2
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +72,7 @@ class Gradient(Solver):
     """
 
     handles: ClassVar = (Mixture,)
+    streams: ClassVar = True
     starts: int = 5
     steps: int = 100
     newton: int = 50
@@ -82,19 +86,19 @@ class Gradient(Solver):
     def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The best stationary point found."""
         assert isinstance(form, Mixture)
-        exact = Differentiated(table, form, score)
-        problem: Problem = exact if score.smooth else replace(exact, softness=soft_width(table))
+        exact = differentiated(table, form, score)
+        problem: Problem = exact if score.smooth else differentiated(table, form, score, soft_width(table))
         c = form.pseudocount(table)
-        tol = tolerance(tol, score, exact.value(np.full(table.K, 1 / table.K)))
-        starts = simplex_starts(table, int(np.argmin(alone(table, score))), self.starts, seed)
         if c > 0:
             problem = Barrier(problem, c)
-            starts = [0.9 * start + 0.1 / table.K for start in starts]
-        if score.convex or not score.smooth:  # one minimum; or steps that cost too much to go several ways
-            starts = [min(starts, key=problem.value)]
-        steps = self.steps if score.smooth else self.steps // 4
-        ends = [_projected_gradient(problem, start, tol, steps) for start in starts]
-        best = min(ends, key=lambda end: problem.value(end.weights))
+        few = coarse(table, score.needs) if self.in_blocks(score) else None
+        relative = tolerance(tol, score, exact.value(np.full(table.K, 1 / table.K)))
+        if few is None:
+            best = self._approach(problem, table, score, c, relative, seed)
+        else:
+            of_few = self._solve(few, form, score, max(tol, 1e-6), seed)
+            best = Minimum(0.999 * of_few.params["weights"] + 0.001 / table.K, np.inf, of_few.iterations)
+        tol = relative
         if not score.smooth:  # curvature means nothing at kinks
             return _kinked(Barrier(exact, c) if c > 0 else exact, best, table, score)
         minimum = newton_simplex(problem, best.weights, tol, self.newton)
@@ -105,6 +109,17 @@ class Gradient(Solver):
         gap = minimum.gap + noise if score.convex else None
         note = NOISE.format(noise) if noise > 0 else ""
         return Solution({"weights": minimum.weights}, gap, minimum.gap, minimum.gap <= tol, taken, note)
+
+    def _approach(self, problem: Problem, table: Table, score: Score, c: float, tol: float, seed: int) -> Minimum:
+        """The best end of projected gradients from several starts."""
+        starts = simplex_starts(table, int(np.argmin(alone(table, score))), self.starts, seed)
+        if c > 0:
+            starts = [0.9 * start + 0.1 / table.K for start in starts]
+        if score.convex or not score.smooth:  # one minimum; or steps that cost too much to go several ways
+            starts = [min(starts, key=problem.value)]
+        steps = self.steps if score.smooth else self.steps // 4
+        ends = [_projected_gradient(problem, start, tol, steps) for start in starts]
+        return min(ends, key=lambda end: problem.value(end.weights))
 
 
 def _kinked(exact: Problem, end: Minimum, table: Table, score: Score) -> Solution:

@@ -30,6 +30,7 @@ class Multiplicative(Solver):
 
     solves: ClassVar = ((Mixture, LogScore),)
     certifies: ClassVar = True
+    streams: ClassVar = True
     steps: int = 1000
 
     def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:

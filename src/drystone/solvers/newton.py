@@ -23,6 +23,7 @@ __all__ = [
     "frank_wolfe_gap",
     "newton_simplex",
     "without_crumbs",
+    "working_set",
 ]
 
 # How many members without weight may enter at one step. The Hessian is formed for these and the support only.
@@ -72,7 +73,7 @@ def newton_simplex(problem: Problem, start: np.ndarray, tol: float, most: int = 
         gap = frank_wolfe_gap(w, gradient)
         if gap <= tol:
             return Minimum(w, gap, step)
-        members = _working_set(w, gradient)
+        members = working_set(w, gradient)
         H = _convex(problem.hessian(w, members))
         g = gradient[members]
         target = simplex_qp(H, g - H @ w[members], w[members])
@@ -93,6 +94,8 @@ def without_crumbs(problem: Problem, minimum: Minimum, tol: float) -> Minimum:
     A member without weight is never evaluated again, so crumbs left by multiplicative steps would cost the user.
     """
     w = np.where(minimum.weights < 1e-10, 0.0, minimum.weights)
+    if (w == minimum.weights).all():
+        return minimum
     w /= w.sum()
     if not np.isfinite(problem.value(w)):
         return minimum
@@ -100,7 +103,7 @@ def without_crumbs(problem: Problem, minimum: Minimum, tol: float) -> Minimum:
     return Minimum(w, gap, minimum.iterations) if gap <= max(tol, minimum.gap) else minimum
 
 
-def _working_set(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def working_set(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """The support, and up to ENTERING members without weight whose gradient lies below the average."""
     outside = np.flatnonzero((w == 0) & (gradient < gradient @ w))
     entering = outside[np.argsort(gradient[outside])[:ENTERING]]

@@ -30,6 +30,7 @@ class QuadraticProgram(Solver):
 
     solves: ClassVar = ((Mixture, MeanScore), (Mixture, EnergyScore))
     certifies: ClassVar = True
+    streams: ClassVar = True
 
     def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The optimal weights."""
@@ -72,12 +73,16 @@ def minimise_quadratic(quadratic: Quadratic, c: float, tol: float, start: np.nda
 
 def _mean(table: Table, score: MeanScore) -> Quadratic:
     """Q = 2 Σ_n a_n μ_n μ_nᵀ, b = −2 Σ_n a_n μ_n·θ_n, with means and truth centred (weights sum to one)."""
-    scale = unit(score.scale, table.d).numpy()
-    root = np.sqrt(table.row_weights)[:, None]
-    centre = table.mean.mean(0)
-    mean = ((table.mean - centre) / scale * root).reshape(table.K, -1)
-    theta = ((table.theta - centre) / scale * root).ravel()
-    return Quadratic(2 * mean @ mean.T, -2 * mean @ theta, float(theta @ theta))
+    Q, b, constant = table.total(_squares, unit(score.scale, table.d).numpy())
+    return Quadratic(Q, b, constant)
+
+
+def _squares(block: Table, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    root = np.sqrt(block.row_weights)[:, None]
+    centre = block.mean.mean(0)
+    mean = ((block.mean - centre) / scale * root).reshape(block.K, -1)
+    theta = ((block.theta - centre) / scale * root).ravel()
+    return 2 * mean @ mean.T, -2 * mean @ theta, float(theta @ theta)
 
 
 def _energy(table: Table, score: Score) -> Quadratic:

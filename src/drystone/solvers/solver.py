@@ -10,7 +10,7 @@ import numpy as np
 
 from drystone.described import Described
 from drystone.forms import Form
-from drystone.scores import Score
+from drystone.scores import RowScore, Score
 from drystone.solvers.newton import Minimum
 from drystone.table import Table
 
@@ -52,11 +52,13 @@ class Solver(Described, ABC):
         solves: the (form, score) pairs it is made for; empty if it takes any score.
         handles: the forms it is made for, if it takes any score.
         certifies: whether its results on those carry a proof of how far from the optimum they can be.
+        streams: whether it works through tables larger than memory, where the score is a sum over rows.
     """
 
     solves: ClassVar[tuple[tuple[type[Form], type[Score]], ...]] = ()
     handles: ClassVar[tuple[type[Form], ...]] = ()
     certifies: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
 
     def refuses(self, form: Form, score: Score) -> str:
         """Why it cannot solve this pair, or nothing; asked before anything is solved."""
@@ -66,6 +68,10 @@ class Solver(Described, ABC):
         if len(terms) == 1 and (type(form), terms[0]) in self.solves:
             return ""
         return "it solves " + ", ".join(f"{form.__name__} × {score.__name__}" for form, score in self.solves)
+
+    def in_blocks(self, score: Score) -> bool:
+        """Whether it minimises this score on a table it sees in blocks of rows."""
+        return self.streams and score.smooth and all(isinstance(term, RowScore) for _, term in score.terms)
 
     def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """Minimise the score of the form on the table.

@@ -21,7 +21,7 @@ def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarra
     K = table.K
     uniform = np.full(K, 1 / K)
     starts = [uniform, 0.99 * np.eye(K)[best] + 0.01 * uniform]
-    if "log_q" in table.gives and np.isfinite(table.log_q).all():
+    if "log_q" in table.gives and table.total(_not_finite) == (0,):
         starts.append(SQP().solve(table, Mixture(), LogScore(), 1e-6, seed).params["weights"])
     rng = np.random.default_rng(seed)
     starts.extend(rng.dirichlet(np.ones(K)) for _ in range(n - len(starts)))
@@ -30,7 +30,15 @@ def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarra
 
 def alone(table: Table, score: Score) -> np.ndarray:
     """The score of each member alone, (K,)."""
+    return table.total(_alone, score)[0]
+
+
+def _alone(block: Table, score: Score) -> tuple[np.ndarray]:
     whole = torch.ones(1, dtype=torch.float64)
     with torch.no_grad():
-        views = (Mixture().combine({"weights": whole}, table.select(members=[k])) for k in range(table.K))
-        return np.array([float(score(view)) for view in views])
+        views = (Mixture().combine({"weights": whole}, block.select(members=[k])) for k in range(block.K))
+        return (np.array([float(score(view)) for view in views]),)
+
+
+def _not_finite(block: Table) -> tuple[int]:
+    return (block.log_q.size - int(np.isfinite(block.log_q).sum()),)

@@ -5,20 +5,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 import cloudpickle
 
-from drystone.ensemble import cores
+from drystone.execution import AHEAD, as_they_end, crew
 from drystone.tabulation.job import Job, Part, described, tabulate_rows, too_slow
 
 __all__ = ["parts"]
 
-# Jobs in hand for each worker: one at work and one waiting, so that none is idle and few are held in memory.
-AHEAD = 2
 # Exit code of a process that gave up its member and itself with it.
 GAVE_UP = 75
 # A process counts its own time, from when it has the member. One that cannot even do that, because the member
@@ -29,9 +26,9 @@ LAST_RESORT = 60
 def parts(jobs: Iterable[Job], workers: int, client: Any) -> Iterator[tuple[Job, Part]]:
     """Yield each job with what came of it, in the order in which they end."""
     if client is not None:
-        dask = hasattr(client, "get_executor")
-        executor, threads = (client.get_executor(), sum(client.nthreads().values())) if dask else (client, cores())
-        yield from _as_they_end(jobs, lambda job: executor.submit(tabulate_or_give_up, job), AHEAD * threads)
+        with crew(client) as hands:
+            for job, future in as_they_end(jobs, lambda job: hands.submit(tabulate_or_give_up, job), hands.ahead):
+                yield job, _outcome(future, job)
         return
     jobs = iter(jobs)
     first = next(jobs, None)
@@ -46,11 +43,12 @@ def parts(jobs: Iterable[Job], workers: int, client: Any) -> Iterator[tuple[Job,
     # Spawned, not forked: safe with the threads of torch and Numba, and the same on every system.
     pool = ProcessPool(workers, initializer=_prepare, context=multiprocessing.get_context("spawn"))
     try:
-        yield from _as_they_end(
+        for job, future in as_they_end(
             jobs,
             lambda job: pool.schedule(_in_process, args=[cloudpickle.dumps(job)], timeout=_last_resort(job)),
-            AHEAD * workers,
-        )
+            lambda: AHEAD * workers,
+        ):
+            yield job, _outcome(future, job)
     finally:
         pool.stop()
         pool.join()
@@ -67,27 +65,11 @@ def tabulate_or_give_up(job: Job) -> Part:
     return answer[0] if answer else Part(reason=too_slow(job.plan.limit), seconds=job.plan.limit)
 
 
-def _as_they_end(
-    jobs: Iterable[Job], submit: Callable[[Job], Future[Part]], at_once: int
-) -> Iterator[tuple[Job, Part]]:
-    """Keep ``at_once`` jobs submitted."""
-    jobs, running = iter(jobs), {}
-    try:
-        while True:
-            running |= {submit(job): job for job in islice(jobs, at_once - len(running))}
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job = running.pop(future)
-                yield job, _outcome(future, job)
-    finally:
-        for future in running:
-            future.cancel()
-
-
 def _outcome(future: Future[Part], job: Job) -> Part:
     try:
         return future.result()
+    except CancelledError:  # no fault of the member's: the cluster was closed
+        raise
     except Exception as error:  # the process died, or the member does not survive the journey to it
         limit, code = job.plan.limit, getattr(error, "exitcode", None)
         if limit and (isinstance(error, TimeoutError) or code == GAVE_UP):

@@ -1,0 +1,74 @@
+"""A stacked posterior on a table that is read in blocks of rows: each statistic, put together from the blocks'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drystone.forms.form import Form, Params, View
+from drystone.table import Statistic, Table
+
+__all__ = ["GatheredView"]
+
+
+class GatheredView(View):
+    """What a form gives on each block, one after the other; means over rows are summed and never held by row.
+
+    Args:
+        form: the form.
+        params: its parameters.
+        table: with blocks.
+    """
+
+    def __init__(self, form: Form, params: Params, table: Table) -> None:
+        super().__init__(table)
+        self.form, self.params = form, dict(params)
+
+    def mean_of(self, rows: Callable[[View], Tensor]) -> Tensor:
+        """The sum of the blocks' shares."""
+        return self.table.total(_mean_of, self.form, self.params, rows)[0]
+
+    def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """The sums of the blocks' shares."""
+        to_truth, spread = self.table.total(_statistic, self.form, self.params, "distances", most, scale)
+        return to_truth, spread
+
+    def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """For each row: (N,), (N,)."""
+        to_truth, spread = zip(*self._each("distances_by_row", most, scale), strict=True)
+        return torch.cat(to_truth), torch.cat(spread)
+
+    def log_q(self) -> Tensor:
+        """Log density, (N,)."""
+        return torch.cat(self._each("log_q"))
+
+    def rank(self, statistic: Statistic | None = None) -> Tensor:
+        """Ranks, (N, d)."""
+        return torch.cat(self._each("rank", statistic))
+
+    def mean(self) -> Tensor:
+        """Means, (N, d)."""
+        return torch.cat(self._each("mean"))
+
+    def cov(self) -> Tensor:
+        """Covariances, (N, d, d)."""
+        return torch.cat(self._each("cov"))
+
+    def interval(self, alpha: float) -> Tensor:
+        """Ends of intervals, (N, d, 2)."""
+        return torch.cat(self._each("interval", alpha))
+
+    def _each(self, name: str, *arguments: Any) -> list[Any]:
+        return list(self.table.each(_statistic, self.form, self.params, name, *arguments))
+
+
+def _mean_of(block: Table, form: Form, params: Params, rows: Callable[[View], Tensor]) -> tuple[Tensor]:
+    return (form.combine(params, block).mean_of(rows),)
+
+
+def _statistic(block: Table, form: Form, params: Params, name: str, *arguments: Any) -> Any:
+    with torch.no_grad():
+        return getattr(form.combine(params, block), name)(*arguments)
