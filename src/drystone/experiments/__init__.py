@@ -78,7 +78,7 @@ def reproduce(
     Returns:
         The numbers, and the files written: ``results/NAME.json`` and ``figures/*.png`` in the directory.
     """
-    from drystone.ensemble import cores
+    from drystone.execution import cores
     from drystone.experiments.ensembles import Plan
 
     found, directory = experiment(name), Path(directory)

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drystone import tasks
-from drystone.ensemble import Ensemble, cores
+from drystone.ensemble import Ensemble
+from drystone.execution import cores
 from drystone.files import replacing
 from drystone.simulate import simulate
 from drystone.sweep import Family, Sweep
