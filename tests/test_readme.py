@@ -51,7 +51,6 @@ def test_links_lead_somewhere(link):
         "examples/train_and_stack.py --quick",
         "examples/from_sbi.py --quick",
         "examples/gallery.py --quick",
-        "experiments/toy.py --quick",
     ],
 )
 def test_examples_and_experiments_run(script):

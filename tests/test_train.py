@@ -173,6 +173,23 @@ def test_snapshots_are_the_parameters_after_their_epochs(simulations):
         ensemble.snapshot(3)
 
 
+@pytest.mark.parametrize("engine", ["compiled", "torch"])
+def test_an_averaged_member_is_the_running_average_of_its_epochs(simulations, engine):
+    def states(averaging):
+        configuration = ds.Configuration("nsf", transforms=2, units=12, layers=1, averaging=averaging)
+        ensemble = ds.train(
+            *simulations, sweep=[configuration], epochs=3, patience=None, snapshots=(1, 2, 3), engine=engine
+        )
+        return [ensemble.snapshot(epoch)[0].flow.parameters for epoch in (1, 2, 3)]
+
+    # Averaging does not change what is learnt, only what is kept of it.
+    learnt, kept = states(0.0), states(0.6)
+    for epoch in (1, 2):
+        expected = 0.6 * kept[epoch - 1] + 0.4 * learnt[epoch]
+        np.testing.assert_allclose(kept[epoch], expected, rtol=1e-5, atol=1e-6)
+    assert np.abs(kept[2] - learnt[2]).max() > 1e-3
+
+
 def test_y_can_be_logged_and_reduced(simulations):
     theta, y = simulations
     y = np.exp(np.column_stack([y, y[:, :2] @ np.random.default_rng(2).normal(size=(2, 5))]) / 3)

@@ -54,6 +54,7 @@ def train(
     directory: str | os.PathLike[str] | None = None,
     epochs: int = 1000,
     patience: int | None = 20,
+    cuts: int = 0,
     validation: float = 0.1,
     snapshots: Sequence[int] = (),
     log_y: bool | Sequence[int] = False,
@@ -82,6 +83,8 @@ def train(
         epochs: The most epochs.
         patience: Stop after so many epochs without a better validation loss; ``None`` for exactly ``epochs``.
             The best parameters are kept in either case.
+        cuts: How often, before stopping, the learning rate is cut to three tenths and patience counted anew. With
+            a patience of about 8, three cuts make better members in less time.
         validation: Share of the rows held out of training, the same rows for all members.
         snapshots: Epochs after which a copy of the parameters is kept, for ``ensemble.snapshot(epoch)``.
         log_y: Take logarithms of y, of all columns or of those listed.
@@ -106,7 +109,7 @@ def train(
         conditioning = Conditioning.fit(y[training], log=log_y, clip=clip_y, components=components)
         data = Data(scaling.apply(x).astype(np.float32), conditioning(y), training, held_out)
 
-    schedule = Schedule(epochs, patience, tuple(sorted(set(snapshots))))
+    schedule = Schedule(epochs, patience, tuple(sorted(set(snapshots))), cuts)
     maker = getattr(embedding, "__qualname__", type(embedding).__name__)
     common = _digest(theta, y, support, validation, log_y, clip_y, components, schedule, engine, maker)
     jobs = [

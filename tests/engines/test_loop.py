@@ -13,22 +13,28 @@ class Scripted:
         self.validation = validation
         self.epochs = 0
         self.orders = []
+        self.rates = []
+        self.rate = 1.0
 
     def epoch(self, rows):
         self.epochs += 1
         self.orders.append(rows.tolist())
+        self.rates.append(self.rate)
         return 0.5
 
     def validation_loss(self):
         return self.validation[self.epochs - 1]
 
+    def slow_down(self, factor):
+        self.rate *= factor
+
     def state(self):
         return {"flow": np.array([self.epochs])}
 
 
-def run(validation, epochs=100, patience=None, snapshots=()):
+def run(validation, epochs=100, patience=None, snapshots=(), cuts=0):
     learner = Scripted(validation)
-    result = fit(learner, np.arange(10, 17), Schedule(epochs, patience, snapshots), np.random.default_rng(0))
+    result = fit(learner, np.arange(10, 17), Schedule(epochs, patience, snapshots, cuts), np.random.default_rng(0))
     return learner, result
 
 
@@ -38,6 +44,19 @@ def test_the_best_parameters_are_kept_and_patience_is_counted_from_them():
     assert result.best_epoch == 2
     assert result.state["flow"] == [2]
     assert result.validation == [3.0, 1.0, 2.0, 1.5, 1.1]
+
+
+def test_the_learning_rate_is_cut_before_giving_up():
+    losses = [3.0, 1.0, 2.0, 2.0, 0.9, 2.0, 2.0, 2.0, 2.0, 0.0]
+    learner, result = run(losses, patience=2, cuts=2)
+    # Stalled after epochs 4 and 7, for good after 9.
+    np.testing.assert_allclose(learner.rates, [1, 1, 1, 1, 0.3, 0.3, 0.3, 0.09, 0.09])
+    assert result.best_epoch == 5
+
+
+def test_cuts_are_not_negative():
+    with pytest.raises(ValueError, match="`cuts` must not be negative; got -1"):
+        Schedule(10, 2, (), -1)
 
 
 def test_without_patience_every_epoch_is_run():

@@ -22,7 +22,10 @@ from drystone.spelling import unknown
 __all__ = ["cli", "main"]
 
 # In the order of the work. Verb NAME is the command `NAME` of drystone/cli/NAME.py.
-VERBS = ("demo", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "tasks", "completion")
+VERBS = (
+    "demo", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "tasks", "reproduce",
+    "completion",
+)  # fmt: skip
 
 OK, ERROR, USAGE, INTERRUPTED = 0, 1, 2, 130
 FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -17,15 +17,20 @@ CLIP = np.float32(5.0)
 
 
 class CompiledLearner:
-    """A flow, Adam's running means, and the state of the dropout's generator, all changed in place."""
+    """A flow, Adam's running means, and the state of the dropout's generator, all changed in place.
+
+    ``average`` is what is evaluated and kept: the parameters themselves, unless they are averaged over epochs.
+    """
 
     def __init__(
         self, architecture: Architecture, configuration: Configuration, data: Data, rng: np.random.Generator
     ) -> None:
         self.architecture = architecture
         self.configuration = configuration
+        self.rate = configuration.learning_rate
         self.data = data
         self.parameters = architecture.initial(rng)
+        self.average = self.parameters.copy()
         self.mean = np.zeros_like(self.parameters)
         self.square = np.zeros_like(self.parameters)
         self.steps = np.zeros(1, np.int64)
@@ -35,18 +40,25 @@ class CompiledLearner:
     def epoch(self, rows: NDArray[np.int64]) -> float:
         """Train on the rows in the order given and return the mean loss."""
         configuration = self.configuration
-        return epoch.train_epoch(
+        loss = epoch.train_epoch(
             self.architecture.plan, self.parameters, self.mean, self.square, self.steps, self.dropout_state,
             self.architecture.runs, self.data.x, self.data.y, rows, min(configuration.batch_size, rows.size),
-            np.float32(configuration.learning_rate), CLIP, np.float32(configuration.dropout),
+            np.float32(self.rate), CLIP, np.float32(configuration.dropout),
         )  # fmt: skip
+        stays = np.float32(configuration.averaging)
+        self.average = stays * self.average + (1 - stays) * self.parameters
+        return loss
 
     def validation_loss(self) -> float:
         """Return the mean negative log density on the validation rows."""
         log_q = np.empty(len(self.data.validation), np.float32)
-        density.log_prob(self.architecture.plan, self.parameters, *self.validation, log_q)
+        density.log_prob(self.architecture.plan, self.average, *self.validation, log_q)
         return -float(log_q.mean(dtype=np.float64))
 
+    def slow_down(self, factor: float) -> None:
+        """Multiply the learning rate by a factor."""
+        self.rate *= factor
+
     def state(self) -> State:
-        """Return a copy of the parameters."""
-        return {"flow": self.parameters.copy()}
+        """Return a copy of the parameters, averaged if they are."""
+        return {"flow": self.average.copy()}

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 __all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit"]
 
+# The learning rate is multiplied by this when it is cut.
+CUT = 0.3
+
 # Everything that is learnt, by name: "flow", and with an embedding "embedding.<name>".
 State = dict[str, NDArray]
 
@@ -33,17 +36,21 @@ class Schedule:
         epochs: The most epochs.
         patience: Stop after so many epochs without a better validation loss; ``None`` never.
         snapshots: Epochs after which the parameters are kept.
+        cuts: How often, before stopping, the learning rate is cut instead.
     """
 
     epochs: int
     patience: int | None
     snapshots: tuple[int, ...]
+    cuts: int = 0
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ValueError(f"`epochs` must be at least 1; got {self.epochs}.")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"`patience` must be at least 1, or None; got {self.patience}.")
+        if self.cuts < 0:
+            raise ValueError(f"`cuts` must not be negative; got {self.cuts}.")
 
 
 class Learner(Protocol):
@@ -55,6 +62,10 @@ class Learner(Protocol):
 
     def validation_loss(self) -> float:
         """Return the mean loss on the validation rows."""
+        ...
+
+    def slow_down(self, factor: float) -> None:
+        """Multiply the learning rate by a factor."""
         ...
 
     def state(self) -> State:
@@ -80,21 +91,25 @@ class Fit:
 
 def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.random.Generator) -> Fit:
     """Train until the schedule says stop, or a loss is no longer finite."""
-    best, best_epoch, state = math.inf, 0, learner.state()
+    best, state = math.inf, learner.state()
     losses: list[float] = []
     validation: list[float] = []
     snapshots: dict[int, State] = {}
+    cuts, waiting_since = 0, 0
     for epoch in range(1, schedule.epochs + 1):
         losses.append(learner.epoch(rng.permutation(rows)))
         validation.append(learner.validation_loss())
         if not (math.isfinite(losses[-1]) and math.isfinite(validation[-1])):
             return Fit(state, snapshots, losses, validation, diverged=True)
         if validation[-1] < best:
-            best, best_epoch, state = validation[-1], epoch, learner.state()
+            best, waiting_since, state = validation[-1], epoch, learner.state()
         if epoch in schedule.snapshots:
             snapshots[epoch] = learner.state()
-        if schedule.patience is not None and epoch - best_epoch >= schedule.patience:
-            break
+        if schedule.patience is not None and epoch - waiting_since >= schedule.patience:
+            if cuts == schedule.cuts:
+                break
+            learner.slow_down(CUT)
+            cuts, waiting_since = cuts + 1, epoch
     # Snapshots after an early stop are what training ended with.
     for epoch in schedule.snapshots:
         snapshots.setdefault(epoch, learner.state())

@@ -29,7 +29,11 @@ CHUNK = 4096
 
 
 class TorchLearner:
-    """A zuko flow with its embedding and Adam."""
+    """A zuko flow with its embedding and Adam.
+
+    ``kept_flow`` and ``kept_embedding`` are what is evaluated and kept: the flow and the embedding themselves,
+    unless they are averaged over epochs.
+    """
 
     def __init__(
         self,
@@ -45,12 +49,15 @@ class TorchLearner:
         self.y = torch.from_numpy(data.y).to(device)
         self.embedding = None if embedding is None else embedding().to(device)
         with torch.no_grad():
-            context = self._context(self.y[:2])
+            context = self._context(self.y[:2], self.embedding)
         if context.ndim != 2:
             raise ValueError(f"`embedding` must give a vector per row, (N, c); got shape {tuple(context.shape)}.")
         self.architecture = configuration.architecture(data.x.shape[1], context.shape[1], rng)
         self.flow = to_zuko(Flow.initial(self.architecture, rng), configuration.dropout).to(device)
         self.parts = nn.ModuleList([self.flow] if self.embedding is None else [self.flow, self.embedding])
+        self.averaged = configuration.averaging > 0
+        self.kept_flow = copy.deepcopy(self.flow) if self.averaged else self.flow
+        self.kept_embedding = copy.deepcopy(self.embedding) if self.averaged else self.embedding
         self.adam = torch.optim.Adam(self.parts.parameters(), lr=configuration.learning_rate)
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
@@ -60,30 +67,50 @@ class TorchLearner:
         batches = torch.from_numpy(rows)[: rows.size // size * size].view(-1, size).to(self.x.device)
         total = 0.0
         for batch in batches:
-            loss = -self.flow(self._context(self.y[batch])).log_prob(self.x[batch]).mean()
+            loss = -self.flow(self._context(self.y[batch], self.embedding)).log_prob(self.x[batch]).mean()
             self.adam.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(self.parts.parameters(), CLIP)
             self.adam.step()
             total += loss.item()
+        if self.averaged:
+            self._average(self.kept_flow, self.flow)
+            if self.embedding is not None and self.kept_embedding is not None:
+                self._average(self.kept_embedding, self.embedding)
         return total / len(batches)
+
+    @torch.no_grad()
+    def _average(self, kept: nn.Module, learnt: nn.Module) -> None:
+        for average, new in zip(kept.parameters(), learnt.parameters(), strict=True):
+            average.lerp_(new, 1 - self.configuration.averaging)
+        for average, new in zip(kept.buffers(), learnt.buffers(), strict=True):
+            average.copy_(new)
 
     @torch.no_grad()
     def validation_loss(self) -> float:
         """Return the mean negative log density on the validation rows."""
-        self.parts.eval()
+        self.kept_flow.eval()
+        if self.kept_embedding is not None:
+            self.kept_embedding.eval()
         total = 0.0
         for rows in torch.from_numpy(self.data.validation).to(self.x.device).split(CHUNK):
-            total -= self.flow(self._context(self.y[rows])).log_prob(self.x[rows]).sum().item()
+            context = self._context(self.y[rows], self.kept_embedding)
+            total -= self.kept_flow(context).log_prob(self.x[rows]).sum().item()
         return total / len(self.data.validation)
+
+    def slow_down(self, factor: float) -> None:
+        """Multiply the learning rate by a factor."""
+        for group in self.adam.param_groups:
+            group["lr"] *= factor
 
     def state(self) -> State:
         """Return a copy of the flow's parameters and the embedding's."""
-        state = {"flow": parameters_of(self.flow, self.architecture)}
-        return state if self.embedding is None else state | embedding_state(self.embedding)
+        state = {"flow": parameters_of(self.kept_flow, self.architecture)}
+        return state if self.kept_embedding is None else state | embedding_state(self.kept_embedding)
 
-    def _context(self, y: torch.Tensor) -> torch.Tensor:
-        return y if self.embedding is None else self.embedding(y)
+    @staticmethod
+    def _context(y: torch.Tensor, embedding: nn.Module | None) -> torch.Tensor:
+        return y if embedding is None else embedding(y)
 
 
 @contextmanager

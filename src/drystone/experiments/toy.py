@@ -1,51 +1,66 @@
 """The toy's two figures: tension among objectives, and efficiency of hybrid stacking.
 
-    python experiments/toy.py            # about two minutes; writes experiments/results/toy.json and docs/figures/
-    python experiments/toy.py --quick    # a few seconds, for a smoke test; writes nothing
-
 Tension: weights fitted for one objective, judged by all of them on fresh simulations. Efficiency: Kullback–Leibler
 divergence from the true posterior, by quadrature, of weights fitted to N simulations, for the log score alone and
 with rank moments added; bands are the middle half of the repetitions.
 """
 
-import argparse
-import json
-import platform
-import time
+from __future__ import annotations
+
 import warnings
-from pathlib import Path
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
 
-import drystone as ds
+from drystone import toy
+from drystone.experiments.ensembles import Plan
+from drystone.experiments.figures import panel
+from drystone.experiments.markdown import grid, number
+from drystone.experiments.record import Experiment
+from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RankCvM, RankMoments
+from drystone.stack import stack
 
-ROOT = Path(__file__).parent.parent
-RESULTS, FIGURES = ROOT / "experiments/results/toy.json", ROOT / "docs/figures"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["EXPERIMENT"]
+
 OBJECTIVES = {
-    "log": ds.LogScore(),
-    "rank": ds.RankCvM(),
-    "moments": ds.MomentScore(),
-    "energy": ds.EnergyScore(),
-    "interval": ds.IntervalScore(0.1),
-    "log + rank": ds.LogScore() + 10 * ds.RankCvM(),
+    "log": LogScore(),
+    "rank": RankCvM(),
+    "moments": MomentScore(),
+    "energy": EnergyScore(),
+    "interval": IntervalScore(0.1),
+    "log + rank": LogScore() + 10 * RankCvM(),
 }
 # The paper's λ = 100 multiplies a term that is not averaged over the N simulations: λ/N in ours, which is.
 PAPER_LAMBDA = 100
+SIZES = (25, 50, 100, 200, 400, 800, 1600)
 
 
-def divergence(weights):
+def run(plan: Plan) -> dict[str, Any]:
+    """Return both figures' numbers."""
+    return {
+        "tension": tension(200, 300, 50) if plan.quick else tension(2000, 5000, 200),
+        "efficiency": efficiency((30, 100), 4, 50) if plan.quick else efficiency(SIZES, 100, 200),
+    }
+
+
+def divergence(weights: np.ndarray) -> float:
     """KL(N(0, 1) ‖ mixture) by quadrature; the toy is the same at every y."""
     t = np.linspace(-12, 12, 2001)
-    q = sum(w * norm.pdf(t, m.shift, m.sd) for w, m in zip(weights, ds.toy.MEMBERS.values(), strict=True))
+    q = sum(w * norm.pdf(t, m.shift, m.sd) for w, m in zip(weights, toy.MEMBERS.values(), strict=True))
     return float(np.trapezoid(norm.pdf(t) * (norm.logpdf(t) - np.log(q)), t))
 
 
-def tension(fit_rows, test_rows, draws):
-    table, test = ds.toy.table(fit_rows, 1, draws), ds.toy.table(test_rows, 2, draws)
+def tension(fit_rows: int, test_rows: int, draws: int) -> dict[str, Any]:
+    """Return weights and scores on fresh simulations, by objective."""
+    table, test = toy.table(fit_rows, 1, draws), toy.table(test_rows, 2, draws)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fits = {name: ds.stack(table, score=score) for name, score in OBJECTIVES.items()}
+        fits = {name: stack(table, score=score) for name, score in OBJECTIVES.items()}
     judges = [name for name in OBJECTIVES if "+" not in name]
     scores = {
         method: {judge: float(OBJECTIVES[judge](fit.view(test))) for judge in judges}
@@ -54,28 +69,31 @@ def tension(fit_rows, test_rows, draws):
     return {"weights": {name: fit.weights.tolist() for name, fit in fits.items()}, "scores": scores}
 
 
-def efficiency(sizes, repetitions, draws):
-    best = min(divergence(ds.stack(ds.toy.table(100_000, seed, 2)).weights) for seed in (10, 11))
-    curves = {"log": [], "log + rank moments": []}
+def efficiency(sizes: Sequence[int], repetitions: int, draws: int) -> dict[str, Any]:
+    """Return the divergence of each repetition, by score and number of simulations."""
+    best = min(divergence(stack(toy.table(100_000, seed, 2)).weights) for seed in (10, 11))
+    curves: dict[str, list[list[float]]] = {"log": [], "log + rank moments": []}
     for N in sizes:
         for name, score in (
-            ("log", ds.LogScore()),
-            ("log + rank moments", ds.LogScore() + PAPER_LAMBDA / N * ds.RankMoments()),
+            ("log", LogScore()),
+            ("log + rank moments", LogScore() + PAPER_LAMBDA / N * RankMoments()),
         ):
-            fits = [ds.stack(ds.toy.table(N, 1000 + r, draws), score=score) for r in range(repetitions)]
+            fits = [stack(toy.table(N, 1000 + r, draws), score=score) for r in range(repetitions)]
             curves[name].append([divergence(fit.weights) for fit in fits])
-    return {"sizes": sizes, "best": best, "divergence": curves}
+    return {"sizes": list(sizes), "best": best, "divergence": curves}
 
 
-def draw_tension(result, path):
+def draw_tension(result: dict[str, Any]) -> Figure:
+    """Draw weights, and scores on fresh simulations, by objective."""
     import matplotlib.pyplot as plt
 
+    result = result["tension"]
     methods, judges = list(result["scores"]), list(next(iter(result["scores"].values())))
     values = np.array([[result["scores"][m][j] for j in judges] for m in methods])
     # Each judge in its own unit: 0 for the best objective, 1 for the worst.
     shown = (values - values.min(0)) / np.ptp(values, axis=0)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.9), width_ratios=[1, 1.25], layout="constrained")
-    weights, names = np.array([result["weights"][m] for m in methods]), list(ds.toy.MEMBERS)
+    weights, names = np.array([result["weights"][m] for m in methods]), list(toy.MEMBERS)
     start = np.zeros(len(methods))
     for k, colour in enumerate(("#3b6ea5", "#8fb3d9", "#c8553d", "#e9b44c")):
         left.barh(methods, weights[:, k], left=start, color=colour, label=names[k], height=0.7)
@@ -105,49 +123,32 @@ def draw_tension(result, path):
     )
     right.tick_params(length=0)
     figure.colorbar(image, ax=right, ticks=[0, 1], shrink=0.9).ax.set_yticklabels(["best", "worst"])
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    return figure
 
 
-def draw_efficiency(result, path):
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6.2, 3.9), layout="constrained")
+def draw_efficiency(result: dict[str, Any]) -> Figure:
+    """Draw the divergence against the number of simulations."""
+    result = result["efficiency"]
+    figure, ax = panel(
+        "how many simulations the weights need", "stacking simulations N", "KL above the best mixture"
+    )
     for (name, runs), colour in zip(result["divergence"].items(), ("#3b6ea5", "#c8553d"), strict=True):
         low, middle, high = np.quantile(np.array(runs) - result["best"], [0.25, 0.5, 0.75], axis=1)
         ax.fill_between(result["sizes"], low, high, color=colour, alpha=0.2, linewidth=0)
         ax.plot(result["sizes"], middle, "o-", color=colour, label=name, markersize=4)
-    ax.set(xscale="log", yscale="log", xlabel="stacking simulations N", ylabel="KL above the best mixture (nats)")
-    ax.set_title("how many simulations the weights need")
+    ax.set(xscale="log", yscale="log")
     ax.legend(frameon=False)
-    ax.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    return figure
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action=argparse.BooleanOptionalAction, default=False)
-    quick = parser.parse_args().quick
-    begun = time.perf_counter()
-    result = {
-        "tension": tension(200, 300, 50) if quick else tension(2000, 5000, 200),
-        "efficiency": efficiency([30, 100], 4, 50)
-        if quick
-        else efficiency([25, 50, 100, 200, 400, 800, 1600], 100, 200),
-    }
-    result["seconds"] = round(time.perf_counter() - begun, 1)
-    result["versions"] = {"drystone": ds.__version__, "numpy": np.__version__, "python": platform.python_version()}
-    if quick:
-        print(json.dumps(result["tension"]["weights"], indent=1))
-        return
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
-    FIGURES.mkdir(parents=True, exist_ok=True)
-    draw_tension(result["tension"], FIGURES / "toy_tension.png")
-    draw_efficiency(result["efficiency"], FIGURES / "toy_efficiency.png")
-    print(f"wrote {RESULTS.relative_to(ROOT)} and two figures in {FIGURES.relative_to(ROOT)}/")
+def table(result: dict[str, Any]) -> str:
+    """Return the weights, a row an objective."""
+    rows = [[name, *(number(w) for w in weights)] for name, weights in result["tension"]["weights"].items()]
+    return grid(["fitted for", *toy.MEMBERS], rows)
 
 
-if __name__ == "__main__":
-    main()
+EXPERIMENT = Experiment(
+    run,
+    table,
+    {"toy_tension": draw_tension, "toy_efficiency": draw_efficiency},
+)

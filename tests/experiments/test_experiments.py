@@ -1,0 +1,221 @@
+"""The experiments: that they run, that they continue, and that their parts say what they should."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+import drystone as ds
+from drystone.cli.main import main
+from drystone.experiments import NAMES, experiment, reproduce
+from drystone.experiments.compression import compress
+from drystone.experiments.ensembles import Plan, Setting, exact, members, shown, simulations
+from drystone.experiments.published import published
+from drystone.experiments.ranks import rank_curves, rank_rows
+from drystone.experiments.record import Record
+from drystone.experiments.rivals import log_densities, mean, rivals
+from drystone.experiments.scoreboard import COVERAGE, scoreboard, shortfalls
+
+
+@pytest.fixture(scope="module")
+def toy_tables():
+    return ds.toy.table(400, seed=1), ds.toy.table(500, seed=2)
+
+
+def test_an_unknown_experiment_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"unknown experiment 'table3'; known: c2st, .*Did you mean 'table"):
+        reproduce("table3")
+
+
+def test_the_command_lists_the_experiments(capsys):
+    assert main(["reproduce"]) == 0
+    said = capsys.readouterr().out
+    for name in NAMES:
+        assert name in said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_has_an_experiment(name):
+    found = experiment(name)
+    assert callable(found.run)
+    assert callable(found.table)
+
+
+def run(name, directory):
+    command = [sys.executable, "-m", "drystone", "reproduce", name, "--quick", "--directory", str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    record = Record.load(Path(directory, "quick", f"{name}.json"))
+    assert record.quick
+    assert experiment(name).table(record.result) in done.stdout
+    for figure in experiment(name).figures:
+        assert Path(directory, "quick", f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    return record
+
+
+def test_table1_runs_from_one_command(tmp_path):
+    record = run("table1", tmp_path)
+    assert list(record.result["tasks"]) == ["two_moons", "slcp", "sir"]
+    for row in record.result["tasks"].values():
+        assert set(row["metrics"]) == {"log density", "coverage error", "moment error"}
+        # No density beats the exact posterior's, in the mean.
+        assert row["exact"]["gap"]["value"] > -4 * row["exact"]["gap"]["se"]
+
+
+def test_the_toy_runs_from_one_command(tmp_path):
+    weights = run("toy", tmp_path).result["tension"]["weights"]
+    for name in weights:
+        assert sum(weights[name]) == pytest.approx(1)
+
+
+@pytest.fixture(scope="module")
+def shared_directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("paper")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("toy", "table1")])
+def test_the_others_run_from_one_command(name, shared_directory):
+    run(name, shared_directory)
+
+
+# ── the shared stage ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_simulations_of_different_use_are_different_and_reproducible(tmp_path):
+    plan, setting = Plan(tmp_path, quick=True), Setting("two_moons")
+    drawn = {use: simulations(setting, plan, use)[0] for use in ("training", "stacking", "test")}
+    assert [len(theta) for theta in drawn.values()] == [2000, 300, 400]
+    assert not np.isin(drawn["stacking"], drawn["training"]).any()
+    assert not np.isin(drawn["test"], drawn["stacking"]).any()
+    np.testing.assert_array_equal(drawn["test"], simulations(setting, plan, "test")[0])
+
+
+def test_members_are_trained_once(tmp_path, monkeypatch):
+    plan = Plan(tmp_path, quick=True, workers=1)
+    setting = Setting("gaussian_mixture", members=2, epochs=2)
+    first = members(setting, plan)
+    monkeypatch.setattr("drystone.engines.job._attempt", None)  # training again would fail
+    again = members(setting, plan)
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a.flow.parameters, b.flow.parameters)
+
+
+def test_exact_densities_are_the_tasks_and_are_kept(tmp_path, monkeypatch):
+    plan, setting = Plan(tmp_path, quick=True), Setting("gaussian_mixture")
+    theta, y = simulations(setting, plan, "test")
+    log_p = exact(setting, plan)
+    np.testing.assert_allclose(log_p, ds.tasks.get("gaussian_mixture").log_posterior(theta[:20], y[:20]))
+    monkeypatch.setattr(ds.tasks.GaussianMixture, "log_posterior", None)
+    np.testing.assert_array_equal(exact(setting, plan), log_p)
+
+
+def test_counts_are_shown_with_their_logarithms():
+    y = np.array([[0.0, 7.0, 500.0]])
+    np.testing.assert_allclose(shown("sir", y), [[0, 0.007, 0.5, 0, np.log(8), np.log(501)]])
+    np.testing.assert_array_equal(shown("slcp", y), y)
+
+
+# ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_best_is_chosen_on_validation_rows_and_uniform_is_the_mean_density(toy_tables):
+    validation, test = toy_tables
+    chosen = int(np.argmax(validation.log_q.mean(1)))
+    log_q = log_densities(rivals(validation), test)
+    np.testing.assert_array_equal(log_q["best"], test.log_q[chosen])
+    np.testing.assert_allclose(log_q["uniform"], np.log(np.exp(test.log_q).mean(0)))
+    np.testing.assert_array_equal(log_q["stacked"], ds.stack(validation).apply(test).log_q)
+
+
+def test_a_mean_has_the_standard_error_of_a_mean():
+    rows = np.array([1.0, 2.0, 6.0])
+    assert mean(rows) == {"value": 3.0, "se": pytest.approx(np.std(rows, ddof=1) / np.sqrt(3))}
+
+
+def test_the_scoreboard_agrees_with_a_count(toy_tables):
+    validation, test = toy_tables
+    board = scoreboard(validation, test)
+    fit = ds.stack(validation)
+    assert board["log density"]["stacked"]["value"] == pytest.approx(fit.apply(test).log_q.mean())
+    form = ds.IntervalAggregation(0.1, weights="auto", conformal=True)
+    lower, upper = ds.stack(validation, form, ds.IntervalScore(0.1)).apply(test).interval(0.1).transpose(2, 0, 1)
+    covered = ((lower <= test.theta) & (test.theta <= upper)).mean()
+    assert board["coverage error"]["stacked"]["value"] == pytest.approx(abs(covered - 0.9))
+
+
+def test_coverage_of_posteriors_is_read_off_their_ranks():
+    test = ds.toy.table(4000, seed=5, draws=400)
+    a = np.full((1, test.N), 1 / test.N)
+    weights = torch.ones(1, dtype=torch.float64)
+    narrow = ds.Mixture().combine({"weights": weights}, test.select(members=["narrow"]))
+    expected = 0.9 - (1 - 2 * norm.sf(norm.ppf(0.95) * ds.toy.MEMBERS["narrow"].sd))
+    assert COVERAGE.value(narrow, a)[0] == pytest.approx(expected, abs=0.03)
+
+
+def test_shortfalls_are_named():
+    def cell(gain, over_uniform):
+        stacked = {"gain": gain, "gain_se": 0.1, "gain_over_uniform": over_uniform, "gain_over_uniform_se": 0.1}
+        return {"metrics": {"moment error": {"stacked": stacked}}}
+
+    worse = shortfalls({"tasks": {"slcp": cell(-0.25, 0.3), "sir": cell(0.2, -0.4)}})
+    assert "slcp, moment error, against best (−0.25 ± 0.10)" in worse
+    assert "sir, moment error, against uniform (−0.40 ± 0.10)" in worse
+    assert "In no cell" in shortfalls({"tasks": {"slcp": cell(-0.05, 0.3)}})
+
+
+def test_the_papers_numbers_are_those_it_prints_and_no_others():
+    assert published("nsf", "lotka_volterra", "log density", "stacked") == 13.47
+    assert published("maf", "lotka_volterra", "log density", "stacked") is None
+
+
+def test_rank_curves_of_calibrated_members_are_flat_and_distances_near_the_floor():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(2000, 1))
+    theta = y + rng.normal(size=y.shape)
+    draws = y[:, None] + rng.normal(size=(2, 2000, 300, 1))
+    log_q = np.tile(norm.logpdf(theta[:, 0], y[:, 0]), (2, 1))
+    table = ds.Table(theta, y, log_q=log_q, draws=draws)
+    validation, test = table.split(0.5)
+    curves = rank_curves(validation, test)
+    assert curves["N"] == 1000
+    for method in ("best", "uniform", "stacked", "log + rank"):
+        # Kolmogorov–Smirnov: 1.95 / √N is exceeded once in a thousand.
+        assert np.abs(curves["curves"][method]["theta_0"]).max() < 1.95 / np.sqrt(1000)
+    rows = rank_rows(validation, test)
+    assert rows["best"]["value"] < 10 * rows["floor"]
+
+
+def test_a_record_is_read_back(tmp_path):
+    record = Record("toy", False, 3, 1.5, {"drystone": "0"}, {"a": [1.0, 2.0]})
+    record.save(tmp_path / "toy.json")
+    assert Record.load(tmp_path / "toy.json") == record
+    assert json.loads((tmp_path / "toy.json").read_text())["seed"] == 3
+
+
+# ── compression ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_compression_shows_training_rows_no_more_than_new_ones():
+    """With 40 noisy summaries and 400 rows a network overfits; its predictions of unseen rows do not."""
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(800, 2))
+    y = theta @ rng.normal(size=(2, 40)) + 3 * rng.normal(size=(800, 40))
+    fitted = compress(theta[:400], y[:400], None, components=3, folds=4, seed=0)
+    assert fitted.training.shape == (400, 5)
+    new = fitted(y[400:])
+    assert new.shape == (400, 5)
+
+    def error(shown_rows, truth):
+        return ((shown_rows[:, :2] * theta[:400].std(0) + theta[:400].mean(0) - truth) ** 2).mean()
+
+    training, fresh = error(fitted.training, theta[:400]), error(new, theta[400:])
+    assert fresh < 0.7  # it has learnt: the prior's variance is 1
+    assert training > 0.9 * fresh  # and does not show the training rows in a better light
+    again = compress(theta[:400], y[:400], None, components=3, folds=4, seed=0)
+    np.testing.assert_array_equal(again(y[400:]), new)
