@@ -29,3 +29,11 @@ def test_a_directory_lost_between_two_renamings_is_recovered(tmp_path):
     (tmp_path / ".store.0f.old" / "one").write_text("one")
     recover(tmp_path / "store")
     assert (tmp_path / "store" / "one").read_text() == "one"
+
+
+def test_a_file_never_takes_the_place_of_a_directory(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "precious.txt").write_text("work of weeks")
+    with pytest.raises(IsADirectoryError, match="is a directory"), replacing(tmp_path / "run") as temporary:
+        temporary.write_text("a file")
+    assert [path.name for path in tmp_path.rglob("*")] == ["run", "precious.txt"]

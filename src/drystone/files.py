@@ -36,6 +36,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield temporary
         _flush(temporary)
+        if path.is_dir() and not temporary.is_dir():
+            raise IsADirectoryError(f"'{path}' is a directory; a file cannot be written in its place.")
         if path.is_dir():
             aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
             os.rename(path, aside)
