@@ -55,6 +55,10 @@ def test_shapes_follow_sbi(posterior):
     assert posterior.interval(x, 0.2).shape == (1, 2)
 
 
+def test_a_number_of_draws_may_be_numpys(posterior):
+    assert posterior.sample(np.int64(3), np.array([0.7])).shape == (3, 1)
+
+
 def test_answers_are_of_the_kind_of_the_question(posterior):
     assert isinstance(posterior.sample((3,), np.array([0.7])), np.ndarray)
     x = torch.tensor([0.7], dtype=torch.float64)

@@ -185,7 +185,7 @@ class StackedPosterior(ABC):
         return self._draw(n, y, rng, seeded), None
 
     def _sampled(self, sample_shape: Sequence[int] | int, x: Any, y: np.ndarray, seed: int | None) -> Any:
-        shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
+        shape = (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
         draws = self._draw(math.prod(shape), y, np.random.default_rng(_start(seed)), seed is not None)
         return _like(x, draws.reshape(*shape, *draws.shape[1:]))
 

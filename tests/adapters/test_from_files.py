@@ -77,17 +77,17 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path):
         write(tmp_path, k, suffix)
     for name in ("member_0.h5", "member_2.npz"):
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:500])
-    write(tmp_path, 1, ".nc", draws=None, name="no draws")
+    write(tmp_path, 1, ".nc", draws=TABLE.draws[1][:, :6], name="few draws")
     write(tmp_path, 3, ".nc", theta=TABLE.theta + 1, name="others")
     write(tmp_path, 4, ".h5")
     expected = [f"member_{k}" for k in (0, 1, 2, 3, 4, 99)]
     with pytest.raises(ValueError, match="6 members are missing or unusable") as raised:
-        from_files(str(tmp_path / "*"), expected=[*expected, "others", "no draws"])
+        from_files(str(tmp_path / "*"), expected=[*expected, "others", "few draws"])
     message = str(raised.value)
     for words in (
         "member_0.h5 cannot be read (OSError",
         "member_2.npz cannot be read (BadZipFile",
-        "member_1.nc has log_q (9,); the others have log_q (9,), draws (9, 7, 3)",
+        "member_1.nc has draws (9, 6, 3); the others have draws (9, 7, 3)",
         "has the name 'member_4', as",
         "has theta of other simulations, first in row 0",
         "member_99: there is no file",
@@ -103,6 +103,59 @@ def test_the_rest_goes_on_if_asked_and_the_table_remembers(directory):
     assert table.names == ("member_1", "member_2", "member_3", "member_4")
     assert list(table.left_out) == ["member_0", "1 more"]
     assert table.left_out["1 more"] == "expected 6 files, found 5"
+
+
+def test_two_broken_files_of_one_stem_are_both_named(directory):
+    for name in ("member_0.npz", "member_0.h5"):
+        (directory / name).write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"(?s)2 members are missing.*member_0.h5 cannot.*member_0.npz cannot"):
+        from_files(str(directory / "*"))
+    with pytest.raises(ValueError, match=r"(?s)^3 members are missing.*expected 7 files, found 6"):
+        from_files(str(directory / "*"), expected=7)
+
+
+@pytest.mark.parametrize("expected", [4, np.int64(4)])
+def test_more_files_than_expected_are_reported(directory, expected):
+    with pytest.raises(ValueError, match="1 too many: expected 4 files, found 5; usable: member_0, member_1"):
+        from_files(str(directory / "*"), expected=expected)
+    assert len(from_files(str(directory / "*"), expected=np.int64(5)).names) == 5
+
+
+def test_fields_that_some_lack_are_not_in_the_table(directory):
+    write(directory, 1, ".zarr", draws=None)
+    with pytest.warns(UserWarning, match="the table has no `draws`, which the files of these lack: member_1"):
+        table = from_files(str(directory / "*"))
+    np.testing.assert_array_equal(table.log_q, TABLE.log_q)
+    assert set(table.gives) == {"log_q"}
+    assert table.left_out == {}
+
+
+def test_a_file_with_nothing_in_common_is_left_out(directory):
+    write(directory, 0, ".npz", draws=None)
+    write(directory, 1, ".zarr", log_q=None)
+    for k, suffix in enumerate(SUFFIXES[2:], 2):
+        write(directory, k, suffix, draws=None)
+    with pytest.warns(UserWarning, match="member_1.zarr has only draws; others have log_q: nothing in common"):
+        table = from_files(str(directory / "*"), missing="drop")
+    assert table.names == ("member_0", "member_2", "member_3", "member_4")
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_a_whole_table_is_not_taken_for_a_member(tmp_path, suffix):
+    TABLE.save(tmp_path / f"table{suffix}")
+    with pytest.raises(ValueError, match=r"this is a whole table, .* `ds.Table.load`"):
+        from_files(str(tmp_path / "*"))
+
+
+def test_a_single_number_is_named(tmp_path):
+    np.savez(tmp_path / "m.npz", log_q=np.zeros(3), theta=3.0)
+    with pytest.raises(ValueError, match=r"m.npz cannot be read .*`theta` is a single number"):
+        from_files(str(tmp_path / "*"))
+    np.savez(tmp_path / "m.npz", log_q=np.zeros(3), seed=3)  # what else a job keeps is its own
+    for wrong in ({"theta": 3.0}, {"theta": np.zeros((3, 1)), "y": 2.0}):
+        key = list(wrong)[-1]
+        with pytest.raises(ValueError, match=f"`{key}` must have a row for each simulation; got the single num"):
+            from_files(str(tmp_path / "*"), **wrong)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_store_whose_chunks_are_missing_is_not_taken_for_zeros(tmp_path):
@@ -126,6 +179,54 @@ def test_theta_given_is_held_against_the_files(directory):
     with pytest.raises(ValueError, match=r"has theta of shape \(9, 3\), not \(8, 3\)"):
         from_files(str(directory / "*"), theta=TABLE.theta[:8])
     assert from_files(str(directory / "*"), theta=TABLE.theta.astype(np.float32)).N == 9
+
+
+def test_data_are_held_against_each_other_and_those_given(tmp_path):
+    y = np.random.default_rng(0).normal(size=(9, 2, 2))
+    y[3, 0, 1] = np.nan  # data may be missing
+    for k in range(4):
+        write(tmp_path, k, ".npz", y=y if k != 2 else y[::-1])
+    with pytest.raises(
+        ValueError, match=r"(?s)1 members.*member_2.npz has y of other simulations, first in row 0"
+    ):
+        from_files(str(tmp_path / "*"))
+    with pytest.raises(ValueError, match=r"(?s)3 members.*member_0.npz has y of other simulations"):
+        from_files(str(tmp_path / "*"), y=y[::-1])
+    with pytest.raises(ValueError, match=r"(?s)4 members.*member_0.npz has y of shape \(9, 4\), not \(9, 5\)"):
+        from_files(str(tmp_path / "*"), y=np.zeros((9, 5)))
+
+
+def test_parameters_are_compared_on_the_scale_of_their_column(tmp_path):
+    theta = np.column_stack([np.linspace(-1e3, 1e3, 9), np.linspace(1.0, 2.0, 9)])
+    theta[4, 0] = 1e-9  # what is left of a difference of large numbers
+    for k in range(3):
+        shift = [1e-4 * k, 0.0]  # 1e-7 of the column
+        to_file(tmp_path / f"{k}.npz", log_q=np.zeros(9), theta=theta + shift)
+    assert from_files(str(tmp_path / "*")).K == 3
+    to_file(tmp_path / "3.npz", log_q=np.zeros(9), theta=theta + [0.0, 1e-4])
+    with pytest.raises(ValueError, match=r"3.npz has theta of other simulations"):
+        from_files(str(tmp_path / "*"), theta=theta)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"log_q": np.zeros(8)}, r"`log_q` must have shape \(N\) = \(9\); got \(8,\)"),
+        ({"draws": np.zeros((9, 7, 2))}, r"`draws` must have shape \(N, S, d\) = \(9, S, 3\)"),
+        ({"draws": np.zeros((9, 7))}, r"`draws` must have shape"),
+        ({"mean": np.zeros((3, 9))}, r"`mean` must have shape .* Is it transposed\?"),
+        ({"cov": np.zeros((9, 3, 2))}, r"`cov` must have shape"),
+        ({"quantiles": {0.1: np.zeros((9, 2))}}, r"`quantiles\[0.1\]` must have shape"),
+        ({"y": np.zeros((8, 2))}, r"`y` must have shape \(N, ...\) with N = 9 simulations; got \(8, 2\)"),
+        ({"y": 3.0}, r"`y` must have shape"),
+        ({"theta": 3.0}, r"`theta` must have shape"),
+    ],
+)
+def test_what_does_not_fit_together_is_not_written(tmp_path, suffix, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        write(tmp_path, 0, suffix, **wrong)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_parameter_needs_no_axis(tmp_path):

@@ -1,5 +1,6 @@
 """Members from sbi, for real."""
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,6 +94,14 @@ def test_same_seed_same_draws_and_the_global_generator_is_left_alone(kind):
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, third)
     assert global_state() == state
+
+
+@pytest.mark.parametrize("kind", ["maf", "mdn", "fmpe"])
+def test_a_member_can_be_sent_to_another_process(kind):
+    member = from_sbi(fmpe() if kind == "fmpe" else npe(kind), error=0.3)
+    sent = pickle.loads(pickle.dumps(member))
+    np.testing.assert_array_equal(sent.log_prob(THETA[:2], X[:2]), member.log_prob(THETA[:2], X[:2]))
+    np.testing.assert_array_equal(sent.sample(3, X[:2], seed=0), member.sample(3, X[:2], seed=0))
 
 
 def test_an_ensemble_is_unpacked():

@@ -44,6 +44,15 @@ def test_draws_are_seeded_apart_from_the_global_generator(flow):
     assert torch.equal(state, torch.random.get_rng_state())
 
 
+def test_no_draws_are_an_empty_array(flow):
+    assert from_zuko(flow).sample(0, np.zeros((4, 3))).shape == (0, 4, 2)
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(TypeError, match=r"`flow` must be a torch module .*; got Normal. .*`from_functions`"):
+        from_zuko(torch.distributions.Normal(0.0, 1.0))  # pyright: ignore[reportArgumentType]
+
+
 def test_a_bounded_prior_is_respected():
     with torch.random.fork_rng():
         torch.manual_seed(0)

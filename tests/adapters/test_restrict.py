@@ -49,28 +49,57 @@ def test_density_and_draws_have_the_same_acceptance():
     assert abs(ratio.mean() - 1) < 4 * (ratio.std() / np.sqrt(len(ratio)) + 0.02)
 
 
-def test_a_density_does_not_depend_on_what_else_is_asked():
+def test_a_density_depends_on_the_set_of_rows_asked_for_and_on_nothing_else():
     member, again = restrict(NORMAL, BOX), restrict(NORMAL, BOX)
     theta, y = np.linspace(-0.9, 1.4, 7)[:, None], np.linspace(-2, 2, 7)[:, None]
-    one_by_one = [float(again.log_prob(theta[i : i + 1], y[i : i + 1])[0]) for i in reversed(range(7))]
-    np.testing.assert_array_equal(member.log_prob(theta, y), one_by_one[::-1])
-    np.testing.assert_allclose(member.acceptance(y), exact_acceptance(y[:, 0]), rtol=0.2)
+    first = member.log_prob(theta, y)
+    again.log_prob(theta[2:3], y[2:3])  # earlier calls
+    some = np.array([4, 2, 0, 6, 1, 5, 3, 3, 2])  # order and repetitions
+    np.testing.assert_array_equal(again.log_prob(theta[some], y[some]), first[some])
+    far = np.where(np.arange(7)[:, None] == 5, 3.0, theta)  # other thetas, also outside
+    expected = np.where(np.arange(7) == 5, -np.inf, first)
+    np.testing.assert_array_equal(restrict(NORMAL, BOX).log_prob(far, y), expected)
 
 
-def test_a_row_of_data_is_estimated_once():
+def test_acceptance_is_exact_up_to_the_error_asked_for_in_every_row():
+    y = np.linspace(-3, 3, 200)[:, None]
+    off = np.log(restrict(NORMAL, BOX, error=0.05).acceptance(y) / exact_acceptance(y[:, 0]))
+    assert 0.01 < off.std() < 0.055
+    assert abs(off.mean()) < 4 * 0.05 / np.sqrt(200)
+
+
+def test_rows_are_estimated_together_and_once():
     asked = []
 
     def sample(n, y, seed):
-        asked.append(n * len(y))
+        asked.append(len(y))
         return NORMAL.sample(n, y, seed)
 
     member = from_functions(NORMAL.log_prob, sample, prior=BOX)
-    theta, y = np.linspace(-0.9, 1.4, 50)[:, None], np.full((50, 1), 0.2)
+    theta, y = np.linspace(-0.9, 1.4, 50)[:, None], np.repeat(np.linspace(-2, 2, 25), 2)[:, None]
     first = member.log_prob(theta, y)
-    assert sum(asked) < 2000
+    assert asked[0] == 25
+    assert asked == sorted(asked, reverse=True), "only rows that are still vague are asked for again"
+    assert len(asked) < 20
     asked.clear()
     np.testing.assert_array_equal(member.log_prob(theta, y), first)
     assert asked == []
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_draws_that_are_not_finite_are_no_leakage(bad):
+    def sample(n, y, seed):
+        draws = NORMAL.sample(n, y, seed)
+        draws[0, y[:, 0] > 0] = bad
+        return draws
+
+    member = from_functions(NORMAL.log_prob, sample, prior=BOX)
+    y = np.array([[-0.2], [0.7]])
+    assert np.isfinite(member.sample(5, y[:1], seed=0)).all()
+    with pytest.raises(ds.SamplingError, match=r"1 of 5 draws at y = \[0.7\] are not finite"):
+        member.sample(5, y, seed=0)
+    with pytest.raises(ds.SamplingError, match=r"1 of 400 draws at y = \[0.7\] are not finite"):
+        member.log_prob(np.zeros((2, 1)), y)
 
 
 def test_same_seed_same_draws_and_global_generators_are_left_alone():
@@ -125,6 +154,8 @@ def test_a_density_without_sampler_cannot_be_held_to_a_support():
 D = torch.distributions
 SUPPORTS = {
     "a pair": ([-1.0, 0.0], [1.0, 2.0]),
+    "an array": np.array([[-1.0, 0.0], [1.0, 2.0]]),
+    "a tensor": torch.tensor([[-1.0, 0.0], [1.0, 2.0]]),
     "a support": ds.tasks.Support([-1.0, 0.0], [1.0, 2.0]),
     "a prior of ours": ds.tasks.Uniform([-1.0, 0.0], [1.0, 2.0]),
     "a vector": D.Independent(D.Uniform(torch.tensor([-1.0, 0.0]), torch.tensor([1.0, 2.0])), 1),
@@ -133,6 +164,9 @@ SUPPORTS = {
         "Density",
         (),
         {"log_prob": lambda _, t: torch.where((t - torch.tensor([0.0, 1.0])).abs().amax(-1) > 1, -torch.inf, 0.0)},
+    )(),
+    "only a density, of NumPy": type(
+        "Density", (), {"log_prob": lambda _, t: np.where(np.all(np.abs(t - [0.0, 1.0]) <= 1, -1), 0.0, -np.inf)}
     )(),
 }
 
@@ -143,6 +177,31 @@ def test_supports_of_every_kind_are_understood(prior):
     assert contains is not None
     theta = np.array([[[0.5, 1.5], [-0.5, -0.1]], [[1.1, 1.0], [1.0, 2.0]]])
     np.testing.assert_array_equal(contains(theta), [[True, False], [False, True]])
+
+
+@pytest.mark.parametrize(
+    "kind", ["a pair", "an array", "a support", "a prior of ours", "a vector", "each parameter"]
+)
+@pytest.mark.parametrize("d", [1, 3])
+def test_a_prior_of_another_number_of_parameters_is_refused(kind, d):
+    contains: Any = support_of(SUPPORTS[kind])
+    with pytest.raises(ValueError, match=f"`prior` is one of 2 parameters; theta has {d}, in shape"):
+        contains(np.zeros((5, d)))
+
+
+def test_numbers_bound_every_parameter():
+    contains: Any = support_of((0, 1))
+    np.testing.assert_array_equal(contains(np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 1.3]])), [True, False])
+
+
+@pytest.mark.parametrize("prior", [np.zeros((3, 2)), [[0.0], [1.0], [2.0]], np.zeros(2)[None], ([[0.0]], [[1.0]])])
+def test_bounds_that_are_no_pair_are_refused(prior):
+    with pytest.raises(
+        ValueError, match=r"must be a \(lower, upper\) pair of \(d,\) arrays or one array \(2, d\)"
+    ):
+        restrict(NORMAL, prior)
+    with pytest.raises(ValueError, match=r"bounds must both have shape \(d,\); got \(2,\) and \(3,\)"):
+        restrict(NORMAL, ([0, 0], [1, 1, 1]))
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,17 @@ def test_ranks_are_where_arviz_looks_for_calibration():
     assert group["theta"].max() <= 1
 
 
+@pytest.mark.parametrize("name", ["chain", "draw"])
+def test_a_parameter_with_the_name_of_a_dimension_is_refused(name):
+    toy = ds.toy.table(50)
+    table = ds.Table(toy.theta, draws=toy.draws, log_q=toy.log_q, names=toy.names, parameters=[name])
+    fit = ds.stack(table)
+    with pytest.raises(ValueError, match=f"a parameter is called '{name}', as a dimension of ArviZ"):
+        fit.posterior(ds.toy.MEMBERS).to_arviz([0.7], draws=5)
+    with pytest.raises(ValueError, match=f"a parameter is called '{name}', as a dimension of ArviZ"):
+        fit.apply(table).to_arviz()
+
+
 def test_an_old_arviz_gets_its_own_kind(monkeypatch):
     monkeypatch.setattr(
         "drystone.adapters.to_arviz.find_spec", lambda name: None if name == "arviz_base" else object()

@@ -1,5 +1,6 @@
 """The stacked posterior in sbi's world: its diagnostics, its plots, and as one of its own posteriors."""
 
+import pickle
 from functools import cache
 from typing import Any
 
@@ -56,6 +57,15 @@ def test_real_posteriors_of_several_kinds_are_stacked():
     assert draws.dtype == torch.float32
     assert prior().support.check(draws).all()
     assert torch.isfinite(posterior.log_prob(draws, X_O)).all()
+
+
+def test_it_can_be_pickled_as_ours_and_as_one_of_sbi():
+    ours = pickle.loads(pickle.dumps(flows()))
+    theirs = pickle.loads(pickle.dumps(flows().to_sbi().set_default_x(X_O)))
+    draws = flows().sample((4,), X_O, seed=0)
+    torch.testing.assert_close(ours.sample((4,), X_O, seed=0), draws, rtol=0, atol=0)
+    torch.testing.assert_close(theirs.sample((4,), seed=0), draws, rtol=0, atol=0)
+    torch.testing.assert_close(theirs.log_prob(draws), flows().log_prob(draws, X_O), rtol=0, atol=0)
 
 
 def test_density_and_draws_agree():

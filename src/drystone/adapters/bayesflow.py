@@ -66,7 +66,7 @@ class BayesFlowMember:
 
     def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
         """n draws for each row of y: (n, N, d)."""
-        blocks = np.array_split(y, -(-len(y) * n // AT_ONCE))
+        blocks = np.array_split(y, max(1, -(-len(y) * n // AT_ONCE)))
         names = [self.parameters] if isinstance(self.parameters, str) else list(self.parameters)
         rng, parts = np.random.default_rng(seed), []
         for block in blocks:

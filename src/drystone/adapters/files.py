@@ -34,46 +34,52 @@ def from_files(
 ) -> Table:
     """The table of members that lie in a file each, as :func:`drystone.adapters.to_file` writes them.
 
-    Files are checked against each other: the same fields, sizes and simulations. What most of them have is taken
-    for right, so that the message names the odd ones. Draws stay on disk and are read one member at a time.
+    Files are checked against each other: the same sizes and simulations, both θ and y. What most of them have is
+    taken for right, so that the message names the odd ones. Fields that some lack are not in the table, with a
+    warning that names who lacks them. Draws stay on disk and are read one member at a time.
 
     Args:
         paths: a glob pattern (``"members/*.npz"``) or the files.
         theta: parameters of the simulations, (N, d); None for those in the files.
         y: their data, (N, ...); None for those in the files, if any.
-        expected: the members' names, or how many there should be. Without it a job that wrote nothing is not
-            missed.
+        expected: the members' names, or how many there should be, neither fewer nor more. Without it a job that
+            wrote nothing is not missed.
         missing: "raise" if a file is missing, cannot be read or does not fit the others, or "drop" it, warn, and
             list it in ``table.left_out``; either way all of them are named.
         parameters: the parameters' names.
     """
     if missing not in ("raise", "drop"):
         raise ValueError(f'`missing` must be "raise" or "drop"; got {missing!r}.')
-    left_out: dict[str, str] = {}
+    left_out = LeftOut()
     files = _readable(_found(paths), left_out)
-    files = _of_one_kind(files, left_out)
-    files = _of_one_simulation(files, theta, left_out)
+    files = _of_one_size(files, left_out)
+    files = _agreeing("theta", theta, files, left_out)
+    files = _agreeing("y", y, files, left_out)
     files = _expected(files, expected, left_out)
+    files, fields = _with_common_fields(files, left_out)
     if left_out:
         lines = "\n".join(f"  {name}: {reason}" for name, reason in left_out.items())
         message = f"{len(left_out)} members are missing or unusable:\n{lines}"
         if missing == "raise" or not files:
             raise ValueError(f'{message}\nRun their jobs again, or pass missing="drop" to go on with the others.')
         warnings.warn(f"{message}\nGoing on with the other {len(files)}.", stacklevel=2)
-    if theta is None and files[0].theta is None:
+    _warn_of_fields(files)
+    held = {key: next((f.arrays[key] for f in files if key in f.arrays), None) for key in ("theta", "y")}
+    theta, y = held["theta"] if theta is None else theta, held["y"] if y is None else y
+    if theta is None:
         raise ValueError("no file has `theta`; pass it: from_files(..., theta=...).")
     return Table(
-        files[0].theta if theta is None else theta,
-        y=next((f.arrays["y"] for f in files if "y" in f.arrays), None) if y is None else y,
-        draws=FileDraws(files) if "draws" in files[0].shapes else None,
-        quantiles=_quantiles(files),
+        theta,
+        y=y,
+        draws=FileDraws(files) if "draws" in fields else None,
+        quantiles=_quantiles(files) if "quantiles" in fields else None,
         names=[file.name for file in files],
         parameters=parameters,
-        left_out=left_out,
+        left_out=dict(left_out),
         **{
             key: np.stack([file.arrays[key] for file in files])
             for key in ("log_q", "rank", "mean", "cov")
-            if key in files[0].shapes
+            if key in fields
         },
     )
 
@@ -88,10 +94,13 @@ class MemberFile:
     shapes: dict[str, tuple[int, ...]]
     dtype: np.dtype | None
 
-    @property
-    def theta(self) -> np.ndarray | None:
-        """The parameters, (N, d)."""
-        return None if "theta" not in self.arrays else self.arrays["theta"].reshape(len(self.arrays["theta"]), -1)
+
+class LeftOut(dict[str, str]):
+    """Reasons by member; by file, if a member of that name is left out already."""
+
+    def note(self, name: str, path: Path, reason: str) -> None:
+        """Note why a file is not used."""
+        self[str(path) if name in self else name] = f"{path} {reason}"
 
 
 class FileDraws:
@@ -132,14 +141,14 @@ def _found(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
     return found
 
 
-def _readable(paths: Sequence[Path], left_out: dict[str, str]) -> list[MemberFile]:
+def _readable(paths: Sequence[Path], left_out: LeftOut) -> list[MemberFile]:
     """Read all but the draws of each file; of what cannot be read say why."""
     files = []
     for path in paths:
         try:
             files.append(_read(path))
         except Exception as error:  # whatever a broken file of one of four formats makes its reader raise
-            left_out[path.stem] = f"{path} cannot be read ({type(error).__name__}: {error})"
+            left_out.note(path.stem, path, f"cannot be read ({type(error).__name__}: {error})")
     return files
 
 
@@ -151,22 +160,26 @@ def _read(path: Path) -> MemberFile:
         shapes = {key: tuple(arrays[key].shape) for key in STATISTICS if key in arrays}
         if not shapes:
             raise ValueError(f"it has none of {', '.join(STATISTICS)}, only {list(arrays)}")
+        numbers = [key for key in (*STATISTICS, "levels", "theta", "y") if key in arrays and arrays[key].ndim == 0]
+        if numbers:
+            raise ValueError(f"`{numbers[0]}` is a single number, not an array")
         dtype = arrays["draws"].dtype if "draws" in shapes else None
         return MemberFile(path, str(arrays.get("name", path.stem)), held, shapes, dtype)
 
 
-def _of_one_kind(files: list[MemberFile], left_out: dict[str, str]) -> list[MemberFile]:
-    """Those with the usual fields and shapes, and a name of their own."""
+def _of_one_size(files: list[MemberFile], left_out: LeftOut) -> list[MemberFile]:
+    """Those whose fields have the usual shapes, and a name of their own."""
 
-    def described(file: MemberFile) -> str:
-        levels = f" at {file.arrays['levels'].tolist()}" if "levels" in file.arrays else ""
-        return ", ".join(f"{key} {shape}" for key, shape in file.shapes.items()) + levels
+    def described(file: MemberFile, key: str) -> str:
+        levels = file.arrays["levels"].tolist() if "levels" in file.arrays else None
+        return f"{key} {file.shapes[key]}" + (f" at levels {levels}" if key == "quantiles" else "")
 
-    usual = _usual([described(file) for file in files])
+    usual = {key: _usual([described(f, key) for f in files if key in f.shapes]) for key in STATISTICS}
     kept: dict[str, MemberFile] = {}
     for file in files:
-        if described(file) != usual:
-            left_out[file.name] = f"{file.path} has {described(file)}; the others have {usual}"
+        odd = [key for key in file.shapes if described(file, key) != usual[key]]
+        if odd:
+            left_out.note(file.name, file.path, f"has {described(file, odd[0])}; the others have {usual[odd[0]]}")
         elif file.name in kept:
             left_out[str(file.path)] = f"it has the name {file.name!r}, as {kept[file.name].path} has"
         else:
@@ -174,39 +187,74 @@ def _of_one_kind(files: list[MemberFile], left_out: dict[str, str]) -> list[Memb
     return list(kept.values())
 
 
-def _of_one_simulation(files: list[MemberFile], theta: Any, left_out: dict[str, str]) -> list[MemberFile]:
-    """Those with the theta given, or else with the usual one, up to single precision."""
-    if theta is not None:
-        reference = as_numpy(theta).reshape(len(theta), -1)
+def _agreeing(key: str, given: Any, files: list[MemberFile], left_out: LeftOut) -> list[MemberFile]:
+    """Those with the theta or y given, or else with the usual one, up to single precision; or with none."""
+    if given is not None and as_numpy(given).ndim == 0:
+        raise ValueError(f"`{key}` must have a row for each simulation; got the single number {given!r}.")
+    held = {file.name: _flat(file.arrays[key]) for file in files if key in file.arrays}
+    if not held:
+        return files
+    if given is not None:
+        reference = _flat(as_numpy(given))
     else:
-        thetas = [file.theta for file in files if file.theta is not None]
-        if not thetas:
-            return files
-        by_bytes = {theta.astype(np.float32).tobytes(): theta for theta in thetas}
-        reference = by_bytes[_usual([theta.astype(np.float32).tobytes() for theta in thetas])]
+        by_bytes = {rows.astype(np.float32).tobytes(): rows for rows in held.values()}
+        reference = by_bytes[_usual([rows.astype(np.float32).tobytes() for rows in held.values()])]
+    # A number near zero in a column of large ones has lost more than its own last digits.
+    scale = 1e-6 * np.nan_to_num(reference.std(0))
     kept = []
     for file in files:
-        if file.theta is not None and file.theta.shape != reference.shape:
-            left_out[file.name] = f"{file.path} has theta of shape {file.theta.shape}, not {reference.shape}"
-        elif file.theta is not None and not (same := np.isclose(file.theta, reference, atol=0).all(1)).all():
+        rows = held.get(file.name, reference)
+        if rows.shape != reference.shape:
+            left_out.note(file.name, file.path, f"has {key} of shape {rows.shape}, not {reference.shape}")
+        elif not (same := np.isclose(rows, reference, atol=scale, equal_nan=True).all(1)).all():
             row = int(np.flatnonzero(~same)[0])
-            left_out[file.name] = (
-                f"{file.path} has theta of other simulations, first in row {row}: {file.theta[row]} and not "
-                f"{reference[row]}"
-            )
+            reason = f"has {key} of other simulations, first in row {row}: {rows[row]} and not {reference[row]}"
+            left_out.note(file.name, file.path, reason)
         else:
             kept.append(file)
     return kept
 
 
-def _expected(files: list[MemberFile], expected: Any, left_out: dict[str, str]) -> list[MemberFile]:
+def _flat(array: np.ndarray) -> np.ndarray:
+    """An array (N, ...) as (N, the rest)."""
+    return array.reshape(len(array), int(np.prod(array.shape[1:])))
+
+
+def _with_common_fields(files: list[MemberFile], left_out: LeftOut) -> tuple[list[MemberFile], set[str]]:
+    """The fields that all files have; if there is none, those files that have the usual fields."""
+    if not files:
+        return files, set()
+    common = set.intersection(*(set(file.shapes) for file in files))
+    if not common:
+        usual = _usual([tuple(file.shapes) for file in files])
+        for file in files:
+            if tuple(file.shapes) != usual:
+                has, others = ", ".join(file.shapes), ", ".join(usual)
+                left_out.note(file.name, file.path, f"has only {has}; others have {others}: nothing in common")
+        return [file for file in files if tuple(file.shapes) == usual], set(usual)
+    return files, common
+
+
+def _warn_of_fields(files: list[MemberFile]) -> None:
+    """Say which fields only some files have, and who lacks them."""
+    for key in STATISTICS:
+        without = [file.name for file in files if key not in file.shapes]
+        if 0 < len(without) < len(files):
+            some = ", ".join(without[:5]) + (f" and {len(without) - 5} more" if len(without) > 5 else "")
+            warnings.warn(f"the table has no `{key}`, which the files of these lack: {some}.", stacklevel=3)
+
+
+def _expected(files: list[MemberFile], expected: Any, left_out: LeftOut) -> list[MemberFile]:
     """Those expected, in that order; what is not there at all is noted."""
     if expected is None:
         return files
-    if isinstance(expected, int):
+    if isinstance(expected, int | np.integer):
         found = len(files) + len(left_out)
         if found < expected:
             left_out[f"{expected - found} more"] = f"expected {expected} files, found {found}"
+        elif found > expected:
+            names = ", ".join(file.name for file in files)
+            left_out[f"{found - expected} too many"] = f"expected {expected} files, found {found}; usable: {names}"
         return files
     if isinstance(expected, str):
         raise TypeError(f"`expected` must be names or a number; got the string {expected!r}.")
@@ -216,7 +264,7 @@ def _expected(files: list[MemberFile], expected: Any, left_out: dict[str, str]) 
             left_out.setdefault(name, "there is no file")
     for name, file in by_name.items():
         if name not in expected:
-            left_out[name] = f"{file.path} is not expected"
+            left_out.note(name, file.path, "is not expected")
     return [by_name[name] for name in expected if name in by_name]
 
 
@@ -225,9 +273,7 @@ def _usual(values: list[Any]) -> Any:
     return Counter(values).most_common(1)[0][0] if values else None
 
 
-def _quantiles(files: Sequence[MemberFile]) -> dict[float, np.ndarray] | None:
-    if "quantiles" not in files[0].shapes:
-        return None
+def _quantiles(files: Sequence[MemberFile]) -> dict[float, np.ndarray]:
     if "levels" not in files[0].arrays:
         raise ValueError(f"{files[0].path} has `quantiles` but not their `levels`.")
     stacked = np.stack([file.arrays["quantiles"] for file in files], 1)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import nn
 
 from drystone.adapters.restrict import restrict
 from drystone.adapters.zuko import FlowMember
-
-if TYPE_CHECKING:
-    from torch import nn
 
 __all__ = ["from_lampe"]
 
@@ -22,7 +21,7 @@ def from_lampe(estimator: nn.Module, *, prior: Any = None, error: float = 0.05) 
         error: see there.
     """
     flow = getattr(estimator, "flow", None)
-    if not callable(flow):
+    if not isinstance(estimator, nn.Module) or not callable(flow):
         raise TypeError(
             f"`estimator` must have a `flow`, as lampe's NPE and FMPE do; got {type(estimator).__name__}. "
             "For ratio estimators draw with MCMC and use `from_functions(sample=...)`."

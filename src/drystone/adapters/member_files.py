@@ -15,13 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from drystone.arrays import as_numpy
+from drystone.arrays import as_numpy, checked
 from drystone.files import recover, replacing
+from drystone.table_files import FORMAT
 
 __all__ = ["SUFFIXES", "opened", "to_file"]
 
 HDF5 = (".nc", ".h5", ".hdf5")
 SUFFIXES = (".npz", ".zarr", *HDF5)
+# The axes of each array: N simulations, S draws, d parameters, L levels.
+LETTERS = {"log_q": "N", "draws": "NSd", "rank": "Nd", "mean": "Nd", "cov": "Ndd", "theta": "Nd"}
+LETTERS |= {"levels": "L", "quantiles": "LNd"}
 
 
 def to_file(
@@ -59,16 +63,16 @@ def to_file(
         ...     sorted(arrays)
         ['log_q', 'theta']
     """
-    given = {"log_q": log_q, "draws": draws, "rank": rank, "mean": mean, "cov": cov, "theta": theta, "y": y}
-    arrays = {key: as_numpy(value) for key, value in given.items() if value is not None}
+    given = {"theta": theta, "log_q": log_q, "draws": draws, "rank": rank, "mean": mean, "cov": cov}
+    sizes: dict[str, int] = {}
+    arrays = {key: checked(key, value, LETTERS[key], sizes) for key, value in given.items() if value is not None}
     if quantiles:
-        arrays["levels"] = np.array(list(quantiles), float)
-        arrays["quantiles"] = np.stack([as_numpy(value) for value in quantiles.values()])
-    if not set(arrays) - {"theta", "y"}:
+        columns = [checked(f"quantiles[{level}]", value, "Nd", sizes) for level, value in quantiles.items()]
+        arrays |= {"levels": np.array(list(quantiles), float), "quantiles": np.stack(columns)}
+    if not set(arrays) - {"theta"}:
         raise ValueError("a member's file needs at least one of `log_q`, `draws` and the statistics; got none.")
-    strange = [key for key, array in arrays.items() if array.dtype.kind not in "fiub"]
-    if strange:
-        raise TypeError(f"`{strange[0]}` must hold real numbers; got dtype {arrays[strange[0]].dtype}.")
+    if y is not None:
+        arrays["y"] = _data(as_numpy(y), sizes["N"])
     suffix = _suffix(path)
     with replacing(path) as temporary:
         if suffix == ".npz":
@@ -87,16 +91,25 @@ def to_file(
             _write_hdf5(temporary, arrays, name)
 
 
+def _data(y: np.ndarray, N: int) -> np.ndarray:
+    """y, checked."""
+    if y.dtype.kind not in "fiub":
+        raise TypeError(f"`y` must hold real numbers; got dtype {y.dtype}.")
+    if y.ndim == 0 or len(y) != N:
+        raise ValueError(f"`y` must have shape (N, ...) with N = {N} simulations; got {y.shape}.")
+    return y
+
+
 def _write_hdf5(path: Path, arrays: Mapping[str, np.ndarray], name: str | None) -> None:
     """As netCDF, which is HDF5 with named dimensions, so that xarray opens it too."""
     import xarray
 
-    dims = {"log_q": "N", "draws": "NSd", "rank": "Nd", "mean": "Nd", "cov": "Nde", "theta": "Nd"}
-    words = {"N": "simulation", "S": "draw", "d": "parameter", "e": "parameter_2", "L": "level"}
-    dims |= {"levels": "L", "quantiles": "LNd"}
+    words = {"N": "simulation", "S": "draw", "d": "parameter", "L": "level"}
     named: dict[str, Any] = {
-        key: ([words[letter] for letter in dims[key]], array) for key, array in arrays.items() if key != "y"
+        key: ([words[letter] for letter in LETTERS[key]], array) for key, array in arrays.items() if key != "y"
     }
+    if "cov" in named:
+        named["cov"] = (["simulation", "parameter", "parameter_2"], arrays["cov"])  # no name twice
     if "y" in arrays:
         named["y"] = (["simulation", *(f"y_dim_{i}" for i in range(arrays["y"].ndim - 1))], arrays["y"])
     dataset = xarray.Dataset(named, attrs={} if name is None else {"name": name})
@@ -116,6 +129,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
         import zarr
 
         group = zarr.open_group(os.fspath(path), mode="r")
+        _refuse_table(group.attrs)
         arrays = dict(group.arrays())
         for key, array in arrays.items():
             # What was never written reads as zeros.
@@ -126,6 +140,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
         import h5py
 
         with h5py.File(path, "r") as file:
+            _refuse_table(file.attrs)
             arrays = {key: value for key, value in file.items() if isinstance(value, h5py.Dataset)}
             yield {**arrays, **_name(file.attrs)}
 
@@ -144,6 +159,11 @@ class _Npz(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.file.files)
+
+
+def _refuse_table(attributes: Any) -> None:
+    if attributes.get("format") == FORMAT:
+        raise ValueError("this is a whole table, not a member's file: read it with `ds.Table.load`")
 
 
 def _name(attributes: Any) -> dict[str, str]:

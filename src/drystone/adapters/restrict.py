@@ -17,6 +17,8 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+import torch
+from torch.distributions import constraints
 
 from drystone.arrays import as_numpy
 from drystone.errors import IntractableError, SamplingError
@@ -33,7 +35,9 @@ Contains = Callable[[np.ndarray], np.ndarray]
 LEAST, GIVE_UP = 1e-3, 10_000
 # Draws asked of a member at once, over all rows: some tens of MB.
 AT_ONCE = 2**20
-# Acceptance rates remembered by a member, at about 100 bytes each.
+# Rows of theta and y whose density is asked of a network at once.
+ROWS = 10_000
+# Acceptance rates remembered by a member, at 8 bytes each.
 REMEMBERED = 100_000
 
 
@@ -42,18 +46,22 @@ def restrict(member: Any, prior: Any, *, error: float = 0.05) -> Any:
 
     Args:
         member: anything with ``sample(n, y)`` and, if it has a density, ``log_prob(theta, y)``.
-        prior: whose support it is: a (lower, upper) pair, a :class:`~drystone.support.Support`, an object with a
-            ``support``, such as a torch distribution or one of sbi's priors, or with a ``log_prob``.
+        prior: whose support it is: a (lower, upper) pair or array (2, d), numbers for bounds of every parameter,
+            a :class:`~drystone.support.Support`, an object with a ``support``, such as a torch distribution or one
+            of sbi's priors, or with a ``log_prob`` of theta (N, d), be it torch's or NumPy's.
         error: largest standard error, in nats, that estimating A(y) may add to a log density. At 0.05 a row of y
-            takes 400 draws, if at least half of them are accepted; at 0.1 a quarter of that. The estimate is a
-            function of the row alone, so that a density is the same whatever else is asked for in the same call,
-            and is remembered.
+            takes 400 draws, if at least half of them are accepted; at 0.1 a quarter of that. All rows of a call
+            are estimated together, from draws that the set of different rows seeds. A density hence depends on
+            theta, y and that set, not on order, repetitions, other thetas or earlier calls; the same y among
+            other rows has another estimate, with an error of its own. :func:`drystone.tabulate` always asks in
+            the same blocks of rows.
 
     Returns:
         a member; the one given if the support is the whole space.
 
     Raises:
-        SamplingError: when densities or draws are asked for, if less than one draw in a thousand is accepted.
+        SamplingError: when densities or draws are asked for, if less than one draw in a thousand is accepted, or
+            one is not finite.
 
     Example:
         >>> import drystone as ds
@@ -89,7 +97,7 @@ class RestrictedDraws:
         while (lacking := np.flatnonzero(accepted < n)).size:
             m = _how_many(n - accepted[lacking], accepted[lacking], proposed[lacking])
             for rows in np.array_split(lacking, -(-lacking.size * m // AT_ONCE)):
-                candidates = draw(self.member, m, y[rows], int(rng.integers(2**62)))
+                candidates = self._candidates(m, y[rows], rng)
                 inside = self.contains(candidates)
                 if draws is None:
                     if rows.size == len(y) and inside.all():
@@ -105,6 +113,18 @@ class RestrictedDraws:
             raise ValueError(f"a sample needs at least one draw and one row; got n = {n} and {len(y)} rows.")
         return draws
 
+    def _candidates(self, m: int, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """m draws of the member for each row of y, in the support or not: (m, N, d)."""
+        candidates = draw(self.member, m, y, int(rng.integers(2**62)))
+        finite = np.asarray(np.isfinite(candidates).all(-1))
+        if not finite.all():  # to be told from draws that leak, which are rejected
+            row = int(np.flatnonzero(~finite.all(0))[0])
+            raise SamplingError(
+                f"{m - finite[:, row].sum()} of {m} draws at y = {_shown(y[row])} are not finite. The member is "
+                "broken there: train it again or leave it out."
+            )
+        return candidates
+
     def __repr__(self) -> str:
         return f"{self.member!r}, held to a support"
 
@@ -114,38 +134,41 @@ class RestrictedMember(RestrictedDraws):
 
     def __init__(self, member: Any, contains: Contains, error: float) -> None:
         super().__init__(member, contains, error)
-        self._acceptance: dict[bytes, float] = {}
+        self._remembered: dict[bytes, np.ndarray] = {}
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log q(θ_n | y_n) − log A(y_n) within the support, −inf outside: (N,)."""
         inside = self.contains(theta)
         log_q = np.full(len(theta), -np.inf)
         if inside.any():
-            theta, y = theta[inside], y[inside]
-            log_q[inside] = as_numpy(self.member.log_prob(theta, y)) - np.log(self.acceptance(y))
+            # A of all rows, also of those whose theta is outside, or it would depend on theta.
+            log_a = np.log(self.acceptance(y)[inside])
+            log_q[inside] = as_numpy(self.member.log_prob(theta[inside], y[inside])) - log_a
         return log_q
 
     def acceptance(self, y: np.ndarray) -> np.ndarray:
         """A(y): the share of draws within the support for each row of y, (N,)."""
-        # A row's own bytes seed its estimate, which so is a function of the row alone, and can be remembered.
-        keys = [blake2b(np.asarray(row, float).tobytes(), digest_size=8).digest() for row in y]
-        if len(self._acceptance) > REMEMBERED:
-            self._acceptance.clear()
-        for key, row in zip(keys, y, strict=True):
-            if key not in self._acceptance:
-                self._acceptance[key] = self._estimate(row[None], int.from_bytes(key, "little") >> 2)
-        return np.array([self._acceptance[key] for key in keys])
+        rows, which = np.unique(y.reshape(len(y), -1), axis=0, return_inverse=True)
+        key = blake2b(np.asarray(rows, float).tobytes(), digest_size=8).digest()
+        if key not in self._remembered:
+            if sum(map(len, self._remembered.values())) + len(rows) > REMEMBERED:
+                self._remembered.clear()
+            seed = int.from_bytes(key, "little")
+            self._remembered[key] = self._estimate(rows.reshape(-1, *y.shape[1:]), seed)
+        return self._remembered[key][which.reshape(-1)]
 
-    def _estimate(self, y: np.ndarray, seed: int) -> float:
-        """A at one row (1, ...), with relative standard error √((1 − A) / accepted) ≤ error."""
+    def _estimate(self, y: np.ndarray, seed: int) -> np.ndarray:
+        """A at each row of y, (N,), with relative standard error √((1 − A) / accepted) ≤ error."""
         rng, m = np.random.default_rng(seed), math.ceil(self.error**-2)
-        accepted, proposed = np.zeros(1, int), np.zeros(1, int)
-        while proposed[0] == 0 or (1 - accepted[0] / proposed[0]) > self.error**2 * accepted[0]:
-            candidates = draw(self.member, m, y, int(rng.integers(2**62)))
-            accepted += self.contains(candidates[:, 0]).sum()
-            proposed += m
+        accepted, proposed = np.zeros(len(y), int), np.zeros(len(y), int)
+        vague = np.arange(len(y))
+        while vague.size:
+            for rows in np.array_split(vague, -(-vague.size * m // AT_ONCE)):
+                accepted[rows] += self.contains(self._candidates(m, y[rows], rng)).sum(0)
+                proposed[rows] += m
             _check(accepted, proposed, y)
-        return float(accepted[0] / proposed[0])
+            vague = np.flatnonzero(1 - accepted / proposed > self.error**2 * accepted)
+        return accepted / proposed
 
 
 def _how_many(missing: np.ndarray, accepted: np.ndarray, proposed: np.ndarray) -> int:
@@ -158,64 +181,110 @@ def _check(accepted: np.ndarray, proposed: np.ndarray, y: np.ndarray) -> None:
     hopeless = np.flatnonzero((proposed >= GIVE_UP) & (accepted < LEAST * proposed))
     if hopeless.size:
         row = hopeless[0]
-        shown = np.array2string(np.ravel(y[row])[:4], precision=4, separator=", ")
         raise SamplingError(
-            f"{accepted[row]} of {proposed[row]} draws lie within the prior's support at y = {shown} (and so at "
-            f"{hopeless.size} of {len(y)} rows). The member puts its mass elsewhere: leave it out, train it "
-            "longer or in an unbounded space, or check that `prior` is the one it was trained with."
+            f"{accepted[row]} of {proposed[row]} draws lie within the prior's support at y = {_shown(y[row])} "
+            f"(and so at {hopeless.size} of {len(y)} rows). The member puts its mass elsewhere: leave it out, "
+            "train it longer or in an unbounded space, or check that `prior` is the one it was trained with."
         )
+
+
+def _shown(row: np.ndarray) -> str:
+    """The first numbers of a row of data, for a message."""
+    return np.array2string(np.ravel(row)[:4], precision=4, separator=", ")
 
 
 def support_of(prior: Any) -> Contains | None:
     """What says whether theta (..., d) lies in a prior's support, (...,); None if everything does."""
     if prior is None:
         return None
-    support = getattr(prior, "support", prior) if not isinstance(prior, Support) else prior
-    if isinstance(prior, tuple | list):
-        support = Support(*(np.atleast_1d(np.asarray(as_numpy(bound), float)) for bound in prior))
+    if isinstance(prior, tuple | list | np.ndarray | torch.Tensor):
+        return _box(prior)
+    support = prior if isinstance(prior, Support) else getattr(prior, "support", prior)
     if isinstance(support, Support):
-        return support.contains if support.bounded else None
+        return _Box(support) if support.bounded else None
     if hasattr(support, "check"):
         return None if _everything(support) else _Check(prior)
     if hasattr(prior, "log_prob"):
-        return _Check(prior)
+        return _Positive(prior)
     raise TypeError(
         "`prior` must be a (lower, upper) pair, a Support, or have a `support` or a `log_prob`; "
         f"got {type(prior).__name__}."
     )
 
 
-def _everything(constraint: Any) -> bool:
-    from torch.distributions import constraints
+def _box(bounds: Any) -> Contains | None:
+    """The box of a (lower, upper) pair."""
+    pair = [np.asarray(as_numpy(bound), float) for bound in bounds]
+    if len(pair) != 2 or max(bound.ndim for bound in pair) > 1:
+        raise ValueError(
+            "bounds given as `prior` must be a (lower, upper) pair of (d,) arrays or one array (2, d); got "
+            f"{len(pair)} of shapes {', '.join(str(bound.shape) for bound in pair)}."
+        )
+    (d,) = max((bound.shape for bound in pair), key=len) or (1,)
+    support = Support(*(np.broadcast_to(bound, d) if bound.ndim == 0 else bound for bound in pair))
+    everywhere = all(bound.ndim == 0 for bound in pair)
+    return _Box(support, everywhere) if support.bounded else None
 
-    return getattr(constraint, "base_constraint", constraint) in (constraints.real, constraints.real_vector)
+
+class _Box:
+    """A box; if ``everywhere``, of the same bounds for however many parameters there are."""
+
+    def __init__(self, support: Support, everywhere: bool = False) -> None:
+        self.support, self.everywhere = support, everywhere
+
+    def __call__(self, theta: np.ndarray) -> np.ndarray:
+        if not self.everywhere:
+            _same_d(len(self.support.lower), theta)
+        return self.support.contains(theta)
 
 
 class _Check:
-    """The support of a torch distribution, or of anything with a torch ``log_prob``."""
+    """The support of a torch distribution."""
 
     def __init__(self, prior: Any) -> None:
         self.prior = prior
 
     def __call__(self, theta: np.ndarray) -> np.ndarray:
-        import torch
-
-        # In the prior's own precision, or a parameter that stands on a bound may be rounded across it.
-        like = _a_tensor_of(self.prior)
-        points = torch.as_tensor(np.asarray(theta)).to(like.device, like.dtype)
+        shape = (*getattr(self.prior, "batch_shape", ()), *getattr(self.prior, "event_shape", ()))
+        if shape:
+            _same_d(shape[-1], theta)
+        points = _tensor(theta, self.prior)
         try:
             inside = self.prior.support.check(points)
         except (AttributeError, NotImplementedError):
-            inside = torch.isfinite(self.prior.log_prob(points.reshape(-1, theta.shape[-1])))
+            return _Positive(self.prior)(theta)
         if inside.shape == points.shape:  # a constraint on each parameter, not on the vector
             inside = inside.all(-1)
         return as_numpy(inside).reshape(theta.shape[:-1])
 
 
-def _a_tensor_of(prior: Any) -> Any:
-    """Some parameter of a torch distribution, which says where and how precise it is."""
-    import torch
+class _Positive:
+    """Where a density is not 0; its ``log_prob`` takes torch's arrays or NumPy's."""
 
+    def __init__(self, prior: Any) -> None:
+        self.prior = prior
+
+    def __call__(self, theta: np.ndarray) -> np.ndarray:
+        rows = np.asarray(theta).reshape(-1, theta.shape[-1])
+        try:
+            log_prob = self.prior.log_prob(rows)
+        except (TypeError, AttributeError, ValueError):  # what torch makes of NumPy's arrays
+            log_prob = self.prior.log_prob(_tensor(rows, self.prior))
+        return np.isfinite(as_numpy(log_prob)).reshape(theta.shape[:-1])
+
+
+def _same_d(d: int, theta: np.ndarray) -> None:
+    if theta.shape[-1] != d:
+        raise ValueError(f"`prior` is one of {d} parameters; theta has {theta.shape[-1]}, in shape {theta.shape}.")
+
+
+def _everything(constraint: Any) -> bool:
+    return getattr(constraint, "base_constraint", constraint) in (constraints.real, constraints.real_vector)
+
+
+def _tensor(theta: np.ndarray, prior: Any) -> torch.Tensor:
+    """In the prior's own precision, or a parameter that stands on a bound may be rounded across it."""
     base = getattr(prior, "base_dist", prior)
     floating = (v for v in vars(base).values() if isinstance(v, torch.Tensor) and v.is_floating_point())
-    return next(floating, torch.empty(()))
+    like = next(floating, torch.empty(()))
+    return torch.as_tensor(np.asarray(theta)).to(like.device, like.dtype)

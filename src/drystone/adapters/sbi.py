@@ -18,6 +18,7 @@ The first four can leak over the bounds of a prior; they are held to its support
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.adapters.restrict import AT_ONCE, restrict
+from drystone.adapters.restrict import AT_ONCE, ROWS, restrict
 from drystone.errors import SamplingError
 from drystone.seeding import seeded
 
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from sbi.inference.posteriors.base_posterior import NeuralPosterior
 
 __all__ = ["SbiDensity", "SbiDraws", "from_sbi", "sbi_posterior_of"]
-
-# Rows of theta and y whose density is evaluated at once.
-ROWS = 10_000
 
 
 def from_sbi(
@@ -64,39 +62,43 @@ def from_sbi(
     if isinstance(posterior, DirectPosterior):
         # A subclass that overrides the method for one observation has no batched one that does the same.
         batched = type(posterior).log_prob is DirectPosterior.log_prob
-        made = _direct(posterior) if batched else _direct_by_row(posterior)
+        made = Direct(posterior) if batched else DirectByRow(posterior)
     elif isinstance(posterior, VectorFieldPosterior):
-        made = _vector_field(posterior)
+        composed = posterior.vector_field_estimator.compose_enabled
+        made = ComposedVectorField(posterior) if composed else VectorField(posterior)
     elif isinstance(posterior, VIPosterior):
-        made = _variational(posterior)
+        made = Variational(posterior)
     elif isinstance(posterior, ImportanceSamplingPosterior):
-        return _importance(posterior)
+        return Importance(posterior)
     elif isinstance(posterior, RejectionPosterior):
-        return _rejection(posterior, seconds)
+        return Rejection(posterior, seconds)
     elif isinstance(posterior, MCMCPosterior):
-        return _mcmc(posterior)
+        return MarkovChain(posterior)
     else:
         raise TypeError(f"`posterior` must be one of sbi's posteriors; got {type(posterior).__name__}.")
     own = posterior._prior if isinstance(posterior, VIPosterior) else posterior.prior
     return restrict(made, own if prior is None else prior, error=error)
 
 
-class SbiDraws:
+class SbiDraws(ABC):
     """The draws of an sbi posterior, before anything is rejected.
 
     Args:
         posterior: sbi's object.
-        draw: n and rows of x to draws (n, N, d).
     """
 
-    def __init__(self, posterior: Any, draw: Callable[[int, Tensor], Tensor]) -> None:
-        self.posterior, self._draw = posterior, draw
+    def __init__(self, posterior: Any) -> None:
+        self.posterior = posterior
+
+    @abstractmethod
+    def _draw(self, n: int, x: Tensor) -> Tensor:
+        """n draws for each row of x: (n, N, d)."""
 
     def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
         """n draws for each row of y: (n, N, d)."""
         x = _tensor(y, self.posterior)
         with seeded(seed), torch.no_grad(), _quiet():
-            parts = [self._draw(n, part).cpu().numpy() for part in x.split(max(1, AT_ONCE // n))]
+            parts = [self._draw(n, part).cpu().numpy() for part in x.split(max(1, AT_ONCE // max(1, n)))]
         return np.concatenate(parts, 1)
 
     def __repr__(self) -> str:
@@ -106,11 +108,9 @@ class SbiDraws:
 class SbiDensity(SbiDraws):
     """The draws and the density of an sbi posterior, before anything is rejected."""
 
-    def __init__(
-        self, posterior: Any, draw: Callable[[int, Tensor], Tensor], log_prob: Callable[[Tensor, Tensor], Tensor]
-    ) -> None:
-        super().__init__(posterior, draw)
-        self._log_prob = log_prob
+    @abstractmethod
+    def _log_prob(self, theta: Tensor, x: Tensor) -> Tensor:
+        """Log densities of paired rows: (N,)."""
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Log densities of paired rows theta (N, d), y (N, ...): (N,)."""
@@ -126,100 +126,132 @@ def sbi_posterior_of(member: Any) -> Any:
     return member.posterior if isinstance(member, SbiDraws) else None
 
 
-def _direct(posterior: Any) -> SbiDensity:
-    estimator = posterior.posterior_estimator.eval()
-    return SbiDensity(
-        posterior,
-        lambda n, x: estimator.sample((n,), condition=x),
-        lambda theta, x: estimator.log_prob(theta[None], condition=x)[0],
-    )
+class Direct(SbiDensity):
+    """A ``DirectPosterior``: its estimator is asked, for all rows at once."""
+
+    def __init__(self, posterior: Any) -> None:
+        super().__init__(posterior)
+        self.estimator = posterior.posterior_estimator.eval()
+
+    def _draw(self, n: int, x: Tensor) -> Tensor:
+        return self.estimator.sample((n,), condition=x)
+
+    def _log_prob(self, theta: Tensor, x: Tensor) -> Tensor:
+        return self.estimator.log_prob(theta[None], condition=x)[0]
 
 
-def _direct_by_row(posterior: Any) -> SbiDensity:
-    return SbiDensity(
-        posterior,
-        _each(lambda n, x: posterior.sample((n,), x=x, reject_outside_prior=False, show_progress_bars=False)),
-        _each_density(lambda theta, x: posterior.log_prob(theta, x=x, norm_posterior=False)),
-    )
+class DirectByRow(SbiDensity):
+    """A ``DirectPosterior`` with methods of its own for one observation."""
+
+    def _draw(self, n: int, x: Tensor) -> Tensor:
+        options = {"reject_outside_prior": False, "show_progress_bars": False}
+        return _each(x, lambda row: self.posterior.sample((n,), x=row, **options))
+
+    def _log_prob(self, theta: Tensor, x: Tensor) -> Tensor:
+        return _each_density(theta, x, lambda t, row: self.posterior.log_prob(t, x=row, norm_posterior=False))
 
 
-def _vector_field(posterior: Any) -> SbiDensity:
-    potential, estimator = posterior.potential_fn, posterior.vector_field_estimator.eval()
+class VectorField(SbiDensity):
+    """A ``VectorFieldPosterior``: a flow along a learnt field."""
 
-    def log_prob(theta: Tensor, x: Tensor) -> Tensor:
+    def __init__(self, posterior: Any) -> None:
+        super().__init__(posterior)
+        self.estimator = posterior.vector_field_estimator.eval()
+
+    def _draw(self, n: int, x: Tensor) -> Tensor:
+        return self.posterior.sample_batched((n,), x=x, reject_outside_prior=False, show_progress_bars=False)
+
+    def _log_prob(self, theta: Tensor, x: Tensor) -> Tensor:
         """The flow's density; sbi's own method does the same, one observation at a time."""
-        flow = potential.neural_ode(x)
-        if estimator.compose_enabled:
-            return flow.log_prob(estimator.to_z(theta)) - estimator.log_abs_det()
-        return flow.log_prob(theta)
-
-    options = {"reject_outside_prior": False, "show_progress_bars": False}
-    if estimator.compose_enabled:
-        return SbiDensity(posterior, _each(lambda n, x: posterior.sample((n,), x=x, **options)), log_prob)
-    return SbiDensity(posterior, lambda n, x: posterior.sample_batched((n,), x=x, **options), log_prob)
+        return self.posterior.potential_fn.neural_ode(x).log_prob(theta)
 
 
-def _variational(posterior: Any) -> SbiDensity:
-    if posterior._mode != "amortized":
-        raise ValueError(
-            "this VIPosterior was fitted to one observation, and stacking needs a posterior of every simulation; "
-            "train it with `train_amortized`."
-        )
+class ComposedVectorField(VectorField):
+    """One whose field lives in a standardised space; sbi draws from it one observation at a time."""
 
-    def draw(n: int, x: Tensor) -> Tensor:
-        draws = posterior.sample((n,), x=x)
+    def _draw(self, n: int, x: Tensor) -> Tensor:
+        options = {"reject_outside_prior": False, "show_progress_bars": False}
+        return _each(x, lambda row: self.posterior.sample((n,), x=row, **options))
+
+    def _log_prob(self, theta: Tensor, x: Tensor) -> Tensor:
+        return super()._log_prob(self.estimator.to_z(theta), x) - self.estimator.log_abs_det()
+
+
+class Variational(SbiDensity):
+    """A ``VIPosterior`` that was trained for every observation."""
+
+    def __init__(self, posterior: Any) -> None:
+        super().__init__(posterior)
+        if posterior._mode != "amortized":
+            raise ValueError(
+                "this VIPosterior was fitted to one observation, and stacking needs a posterior of every "
+                "simulation; train it with `train_amortized`."
+            )
+
+    def _draw(self, n: int, x: Tensor) -> Tensor:
+        draws = self.posterior.sample((n,), x=x)
         return draws[:, None] if len(x) == 1 else draws
 
-    return SbiDensity(posterior, draw, lambda theta, x: posterior.log_prob(theta, x=x))
+    def _log_prob(self, theta: Tensor, x: Tensor) -> Tensor:
+        return self.posterior.log_prob(theta, x=x)
 
 
-def _importance(posterior: Any) -> SbiDensity:
-    def log_prob(theta: Tensor, x: Tensor) -> Tensor:
-        # The normalising constant is an estimate: with a seed, so that the density is one function.
-        with seeded(0):
-            return posterior.log_prob(theta, x=x)
+class Importance(SbiDensity):
+    """An ``ImportanceSamplingPosterior``."""
 
-    draw = _each(lambda n, x: posterior.sample((n,), x=x, method="sir"))
-    return SbiDensity(posterior, draw, _each_density(log_prob))
+    def _draw(self, n: int, x: Tensor) -> Tensor:
+        return _each(x, lambda row: self.posterior.sample((n,), x=row, method="sir"))
 
+    def _log_prob(self, theta: Tensor, x: Tensor) -> Tensor:
+        def log_prob(theta: Tensor, x: Tensor) -> Tensor:
+            # The normalising constant is an estimate: with a seed, so that the density is one function.
+            with seeded(0):
+                return self.posterior.log_prob(theta, x=x)
 
-def _rejection(posterior: Any, seconds: float | None) -> SbiDraws:
-    def draw(n: int, x: Tensor) -> Tensor:
-        try:
-            # It finds the maximum of the potential by gradient ascent.
-            with torch.enable_grad():
-                draws = posterior.sample((n,), x=x, show_progress_bars=False, max_sampling_time=seconds)
-        except RuntimeError as error:
-            raise SamplingError(f"rejection sampling at x = {x[0].tolist()} gave up: {error}") from error
-        return draws.detach()
-
-    return SbiDraws(posterior, _each(draw))
+        return _each_density(theta, x, log_prob)
 
 
-def _mcmc(posterior: Any) -> SbiDraws:
-    def draw(n: int, x: Tensor) -> Tensor:
+class Rejection(SbiDraws):
+    """A ``RejectionPosterior``, which may take ``seconds`` for a row."""
+
+    def __init__(self, posterior: Any, seconds: float | None) -> None:
+        super().__init__(posterior)
+        self.seconds = seconds
+
+    def _draw(self, n: int, x: Tensor) -> Tensor:
+        def draw(x: Tensor) -> Tensor:
+            options = {"show_progress_bars": False, "max_sampling_time": self.seconds}
+            try:
+                # It finds the maximum of the potential by gradient ascent.
+                with torch.enable_grad():
+                    return self.posterior.sample((n,), x=x, **options).detach()
+            except RuntimeError as error:
+                raise SamplingError(f"rejection sampling at x = {x[0].tolist()} gave up: {error}") from error
+
+        return _each(x, draw)
+
+
+class MarkovChain(SbiDraws):
+    """An ``MCMCPosterior``."""
+
+    def _draw(self, n: int, x: Tensor) -> Tensor:
         with torch.enable_grad():  # for Hamiltonian Monte Carlo
-            return posterior.sample((n,), x=x, show_progress_bars=False).detach()
-
-    return SbiDraws(posterior, _each(draw))
+            return _each(x, lambda row: self.posterior.sample((n,), x=row, show_progress_bars=False).detach())
 
 
-def _each(draw: Callable[[int, Tensor], Tensor]) -> Callable[[int, Tensor], Tensor]:
-    """Draws for rows of x, (n, N, d), out of a function for one of them."""
-    return lambda n, x: torch.stack([draw(n, row[None]).reshape(n, -1) for row in x], 1)
+def _each(x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor:
+    """Draws for rows of x, (n, N, d), with a function that draws (n, d) for one of them."""
+    draws = [draw(row[None]) for row in x]
+    return torch.stack([d.reshape(len(d), -1) for d in draws], 1)
 
 
-def _each_density(log_prob: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """Densities of paired rows out of a function for one x, called once for each different x."""
-
-    def paired(theta: Tensor, x: Tensor) -> Tensor:
-        different, which = torch.unique(x, dim=0, return_inverse=True)
-        answer = theta.new_empty(len(theta))
-        for i, row in enumerate(different):
-            answer[which == i] = log_prob(theta[which == i], row[None])
-        return answer
-
-    return paired
+def _each_density(theta: Tensor, x: Tensor, log_prob: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Densities of paired rows with a function for one x, called once for each different x."""
+    different, which = torch.unique(x, dim=0, return_inverse=True)
+    answer = theta.new_empty(len(theta))
+    for i, row in enumerate(different):
+        answer[which == i] = log_prob(theta[which == i], row[None])
+    return answer
 
 
 def _tensor(array: np.ndarray, posterior: Any) -> Tensor:

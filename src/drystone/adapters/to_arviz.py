@@ -55,6 +55,9 @@ def ranks_group(parameters: Sequence[str], rank: np.ndarray) -> Any:
 
 def _chain(variables: Mapping[str, np.ndarray]) -> xarray.Dataset:
     """Arrays (S,) as one chain."""
+    taken = [name for name in ("chain", "draw") if name in variables]
+    if taken:
+        raise ValueError(f"a parameter is called {taken[0]!r}, as a dimension of ArviZ is; rename it.")
     size = len(next(iter(variables.values())))
     arrays = {name: (("chain", "draw"), np.asarray(values)[None]) for name, values in variables.items()}
     return xarray.Dataset(arrays, {"chain": [0], "draw": np.arange(size)})

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from drystone.adapters.restrict import AT_ONCE, restrict
+from drystone.adapters.restrict import AT_ONCE, ROWS, restrict
 from drystone.seeding import seeded
 
-if TYPE_CHECKING:
-    from torch import nn
-
 __all__ = ["FlowMember", "from_zuko"]
-
-# Rows of theta and y whose density is evaluated at once.
-ROWS = 10_000
 
 
 def from_zuko(flow: nn.Module, *, prior: Any = None, error: float = 0.05) -> Any:
@@ -38,6 +32,11 @@ def from_zuko(flow: nn.Module, *, prior: Any = None, error: float = 0.05) -> Any
         >>> member.sample(5, np.zeros((4, 3)), seed=0).shape
         (5, 4, 2)
     """
+    if not isinstance(flow, nn.Module):
+        raise TypeError(
+            f"`flow` must be a torch module whose call at y is a distribution; got {type(flow).__name__}. "
+            "For functions use `from_functions`."
+        )
     return restrict(FlowMember(flow, flow), prior, error=error)
 
 
@@ -61,7 +60,7 @@ class FlowMember:
 
     def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
         """n draws for each row of y: (n, N, d)."""
-        parts = self._tensor(y).split(max(1, AT_ONCE // n))
+        parts = self._tensor(y).split(max(1, AT_ONCE // max(1, n)))
         with torch.no_grad(), seeded(seed):
             return np.concatenate([self._distribution(part).sample((n,)).cpu().numpy() for part in parts], 1)
 
