@@ -99,7 +99,7 @@ def coverage(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibra
             "Tabulate with more draws, or look at `rank_ecdf`."
         )
     else:
-        # (1 ± c)/2 are multiples of 1/(S + 1) if c is one of the parity of S + 1; there P(|2u − 1| ≤ c) = c exactly.
+        # With c of the parity of S + 1, (1 ± c)/2 are multiples of 1/(S + 1): P(|2u − 1| ≤ c) = c exactly.
         grid = _some(np.arange(1 + r.draws % 2, r.draws + 1, 2)) / (r.draws + 1)
     low, high = (_ecdfs(r, (1 + sign * grid) / 2) for sign in (-1, 1))
     members, of_methods = high[0] - low[0], {name: high[1][name] - low[1][name] for name in high[1]}

@@ -13,7 +13,7 @@ from drystone.forms.mixture import MixtureView
 from drystone.methods import Fits, methods
 from drystone.table import Table
 
-__all__ = ["Ranks", "middle", "ranks"]
+__all__ = ["Draws", "Ranks", "middle", "ranks"]
 
 # Draws behind a rank: S, one number a row, or None where the table does not say.
 Draws = int | float | np.ndarray | None
