@@ -60,7 +60,7 @@ def test_weights_for_each_row_have_draws_for_each_row():
     table = make_table(K=3, N=50)
     w = torch.softmax(torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64), -1)
     found = _draws(MixtureView(w, table))
-    np.testing.assert_allclose(found, 41 / (w.numpy() ** 2).sum(1))
+    np.testing.assert_allclose(np.asarray(found), 41 / (w.numpy() ** 2).sum(1))
     u = middle(MixtureView(w, table).rank().numpy(), found)
     assert ecdf(u, found, np.array([0.0, 1.0]), table.row_weights) == pytest.approx(np.array([[0] * 3, [1] * 3]))
 

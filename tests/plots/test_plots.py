@@ -112,7 +112,7 @@ def test_a_gain_curve_is_measured_from_the_best_member():
         random_sizes=np.array([1, 3, 6]),
         random=np.array([2.0, 1.6, 1.0]),
         random_se=np.array([0.2, 0.1, 0.0]),
-        random_doubling=(0.6, 0.1),
+        another=(0.6, 0.1),
     )
     ax = plots.gain_curve(curve)
     greedy = next(c for c in ax.containers if c.get_label() == "best member first")
