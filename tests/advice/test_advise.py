@@ -82,6 +82,21 @@ def test_members_that_differ_are_not_called_the_same(table):
     assert duplicates(ds.Table(table.theta, draws=table.draws)) == []
 
 
+def test_members_that_differ_by_an_offset_a_scale_or_a_support_are_not_called_the_same(table):
+    log_q = np.array(table.log_q[0])
+    holes = log_q.copy()
+    holes[5] = -np.inf
+    members = [log_q, log_q - 0.3, 0.8 * log_q, holes, holes + 1e-3]
+    assert duplicates(ds.Table(table.theta, log_q=np.stack(members))) == [("member_3", "member_4")]
+
+
+def test_members_without_weight_and_copies_are_redundant(table):
+    fit = ds.stack(table)
+    assert drop_one(ask(table), fit).redundant[fit.weights == 0].all()
+    copies = ds.Table(table.theta, log_q=np.repeat(table.log_q[:1], 3, 0))
+    assert drop_one(ask(copies), ds.stack(copies)).redundant.all()
+
+
 # ── the gain curve ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -123,8 +138,44 @@ def test_random_members_gain_as_they_become_more(advice):
     curve = advice.curve
     assert curve.random_sizes.tolist() == [1, 3, 7]
     assert (np.diff(curve.random) < 0).all()
-    assert curve.random_doubling[0] == pytest.approx(curve.random[-2] - curve.random[-1])
     assert set(curve.frame["chosen"]) == {"greedy", "random"}
+
+
+def test_what_another_member_adds_is_what_is_lost_without_each(table):
+    few = table.select(members=[0, 1, 2, 3])
+    curve = gain_curve(ask(few), subsets=2, folds=3, seed=1)
+    lost = np.zeros((3, 4))
+    for i, (rows, left) in enumerate(split_folds(few.N, 3, 1)):
+        train, test = few.select(rows=rows), few.select(rows=left)
+        for k in range(4):
+            others = [j for j in range(4) if j != k]
+            without = ds.stack(train.select(members=others)).evaluate(test.select(members=others))["loss"]
+            lost[i, k] = without - ds.stack(train).evaluate(test)["loss"]
+    others = np.delete(lost, lost.mean(0).argmax(), 1)
+    assert curve.another[0] == pytest.approx(others.mean(), abs=1e-6)
+    folds, members = (others.mean(axis).std(ddof=1) / np.sqrt(3) for axis in (1, 0))
+    assert curve.another[1] == pytest.approx(np.hypot(folds, members), rel=1e-3)
+
+
+def test_copies_and_bad_members_beside_a_perfect_one_do_not_ask_for_more():
+    toy = ds.toy.table(400, seed=3, draws=2)
+    pairs = toy.log_q[[0, 1, 0, 1]]
+    perfect = -((toy.theta - toy.y)[:, 0] ** 2) / 2 - np.log(np.sqrt(2 * np.pi))
+    bad = [perfect - 0.5 * (toy.theta[:, 0] - toy.y[:, 0] - shift) ** 2 for shift in (4, 5, 6)]
+    for log_q in (pairs, np.stack([perfect, *bad])):
+        table = ds.Table(toy.theta, log_q=log_q)
+        advice = ds.advise(ds.stack(table), table, times=2, subsets=4)
+        assert advice.more_members == "no"
+
+
+def test_members_that_each_add_something_ask_for_more():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(1500, 1))
+    theta = y + rng.normal(size=(1500, 1))
+    centre = np.linspace(-2, 2, 6)[:, None]
+    log_q = -(((theta - y)[:, 0] - centre) ** 2) / 2 / 0.3**2 - np.log(0.3 * np.sqrt(2 * np.pi))
+    table = ds.Table(theta, log_q=log_q)
+    assert ds.advise(ds.stack(table), table, times=2, subsets=2).more_members == "yes"
 
 
 def test_so_many_members_are_enough(advice):
@@ -235,7 +286,7 @@ def test_scores_that_are_not_means_over_rows_have_no_standard_error_of_drop_one(
     advice = ds.advise(ds.stack(table, score=ds.LogScore() + ds.RankCvM()), table, times=2, subsets=2, folds=2)
     used = advice.weights > 0
     assert np.isnan(advice.drop_one.se[used]).all()
-    assert not advice.drop_one.redundant.any()
+    assert not advice.drop_one.redundant[used].any()
     assert "nan" not in str(advice)
 
 
@@ -265,8 +316,22 @@ def test_one_member_is_no_trouble():
     table = make_table(K=1, N=50)
     advice = ds.advise(ds.stack(table), table, times=2, subsets=2)
     assert advice.left_out == {"what members add": "there is only one"}
-    assert advice.more_members == "perhaps"
+    assert advice.more_members is None
+    assert advice.more_rows == "no"
+    assert "±" not in str(advice)
     assert "1 of 1 members carry weight" in str(advice)
+
+
+def test_where_nothing_is_at_stake_nothing_is_made_of_rounding(table):
+    copies = ds.Table(table.theta, log_q=np.repeat(table.log_q[:1], 4, 0))
+    advice = ds.advise(ds.stack(copies), copies, times=5, subsets=2)
+    assert (advice.more_members, advice.more_rows) == ("no", "no")
+    assert "member_0, member_1, member_2, member_3 say the same: keep one." in str(advice)
+    assert "No member is hard to replace" in str(advice)
+    assert "the stack gains nothing over the best single member" in str(advice)
+    assert "0.0000" not in str(advice)
+    alone = ds.Table(table.theta, log_q=np.stack([table.log_q[0], table.log_q[0] - 9]))
+    assert "The weights are the same in all bootstrap refits." in str(ds.advise(ds.stack(alone), alone, times=5))
 
 
 def test_rows_that_the_fit_has_not_seen_are_refused(table):

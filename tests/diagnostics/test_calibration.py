@@ -1,10 +1,16 @@
 """Tests for drystone.diagnostics.ranks and .calibration."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 import drystone as ds
 from conftest import make_table
+from drystone.diagnostics.calibration import ecdf
+from drystone.diagnostics.ranks import _draws, middle
+from drystone.forms.mixture import MixtureView
 
 
 def exact(N, S, d, seed=0, scale=1.0, shift=0.0):
@@ -19,6 +25,51 @@ def test_exact_posteriors_stay_in_the_band_at_the_nominal_rate(diagnostic, S):
     found = diagnostic(exact(N=150, S=S, d=600), level=0.9)
     rate = found.members_inside.mean()
     assert rate == pytest.approx(found.band.probability, abs=4 * np.sqrt(0.1 * 0.9 / 600))
+
+
+@pytest.mark.parametrize("diagnostic", [ds.diagnostics.rank_ecdf, ds.diagnostics.coverage])
+@pytest.mark.parametrize("weights", [[1 / 6] * 6, [0.7, 0.3]], ids=["uniform", "unequal"])
+def test_mixtures_of_exact_members_stay_in_the_band_at_the_nominal_rate(diagnostic, weights):
+    """A mixture's ranks have the draws of all members behind them, not those of one."""
+    rng, (K, N, S, d) = np.random.default_rng(0), (len(weights), 1000, 20, 150)
+    draws = rng.standard_normal((K, N, S, d), dtype=np.float32)
+    theta = rng.standard_normal((N, d))
+    table = ds.Table(theta, log_q=np.zeros((K, N)), draws=draws)
+    fit = replace(ds.stack(table), params={"weights": np.array(weights)})
+    found = diagnostic(table, fit, level=0.9)
+    for inside in found.inside.values():
+        assert inside.mean() == pytest.approx(0.92, abs=4 * np.sqrt(0.1 * 0.9 / d))
+    curve = found.methods["stacked"]
+    np.testing.assert_allclose(curve.mean(1), found.grid, atol=5 * 0.5 / np.sqrt(N * d))
+
+
+def test_sums_of_draws_are_judged_by_the_draws_they_use():
+    """Twelve of the table's forty draws: curves on the grid of forty have no stairs."""
+    rng, (N, S, d) = np.random.default_rng(0), (500, 40, 60)
+    table = ds.Table(rng.normal(size=(N, d)), draws=rng.normal(size=(1, N, S, d)))
+    fit = ds.stack(table, ds.SampleAggregation("scalar", draws=12), ds.MeanScore())
+    exact = replace(fit, params={"offset": np.zeros(d), "matrix": np.eye(d)[None]})
+    assert ds.diagnostics.ranks(table, exact).method_draws["stacked"] == 12
+    for diagnostic in (ds.diagnostics.rank_ecdf, ds.diagnostics.coverage):
+        found = diagnostic(table, exact)
+        error = 5 * 0.5 / np.sqrt(N * d)
+        np.testing.assert_allclose(found.methods["stacked"].mean(1), found.grid, atol=error)
+
+
+def test_weights_for_each_row_have_draws_for_each_row():
+    table = make_table(K=3, N=50)
+    w = torch.softmax(torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64), -1)
+    found = _draws(MixtureView(w, table))
+    np.testing.assert_allclose(np.asarray(found), 41 / (w.numpy() ** 2).sum(1))
+    u = middle(MixtureView(w, table).rank().numpy(), found)
+    assert ecdf(u, found, np.array([0.0, 1.0]), table.row_weights) == pytest.approx(np.array([[0] * 3, [1] * 3]))
+
+
+def test_coverage_needs_two_draws():
+    with pytest.raises(
+        ValueError, match="coverage needs at least 2 draws a simulation, for an interval between them; got 1"
+    ):
+        ds.diagnostics.coverage(exact(N=20, S=1, d=1))
 
 
 def test_at_the_grid_the_discrete_ranks_have_no_bias():
@@ -39,11 +90,12 @@ def test_the_curves_are_those_of_the_ranks():
     validation, test = make_table(seed=1), make_table(seed=2)
     fit = ds.stack(validation)
     found = ds.diagnostics.rank_ecdf(test, {"log": fit})
-    S = test.S
-    for name, rank in (("uniform", test.rank.mean(0)), ("log", fit.apply(test).rank)):
-        u = (S * rank + 0.5) / (S + 1)
-        by_hand = (u[None] <= found.grid[:, None, None]).mean(1)
-        np.testing.assert_allclose(found.methods[name], by_hand)
+    uniform = np.full(test.K, 1 / test.K)
+    for name, w, rank in (("uniform", uniform, test.rank.mean(0)), ("log", fit.weights, fit.apply(test).rank)):
+        S = test.S / (w**2).sum()
+        # Each rank is spread over its share of (0, 1).
+        by_hand = np.clip((S + 1) * found.grid[:, None, None] - S * rank[None], 0, 1).mean(1)
+        np.testing.assert_allclose(found.methods[name], by_hand, atol=1e-12)
     assert found.members.shape == (test.K, len(found.grid), test.d)
     assert set(found.inside) == {"uniform", "log"}
 

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -12,7 +13,7 @@ from matplotlib.colors import to_rgb
 import drystone as ds
 from conftest import make_table
 from drystone.advice import GainCurve, WeightBootstrap
-from drystone.plots.palette import MORE_STACKS
+from drystone.plots.palette import MORE_STACKS, colours_of, short
 
 plt.switch_backend("agg")
 
@@ -111,7 +112,7 @@ def test_a_gain_curve_is_measured_from_the_best_member():
         random_sizes=np.array([1, 3, 6]),
         random=np.array([2.0, 1.6, 1.0]),
         random_se=np.array([0.2, 0.1, 0.0]),
-        random_doubling=(0.6, 0.1),
+        another=(0.6, 0.1),
     )
     ax = plots.gain_curve(curve)
     greedy = next(c for c in ax.containers if c.get_label() == "best member first")
@@ -169,12 +170,30 @@ def test_tarp_curves_are_drawn(tables, fits):
 @pytest.mark.parametrize(("method", "chosen"), [(None, "log"), ("uniform", "uniform"), ("member_2", "member_2")])
 def test_rank_histograms_are_densities(tables, fits, method, chosen):
     ax = plots.rank_histogram(tables[1], fits, 1, method, bins=6)
-    r = ds.diagnostics.ranks(tables[1], fits)
-    u = r.members[2] if chosen == "member_2" else r.methods[chosen]
-    expected = np.histogram(u[:, 1], 6, (0, 1), density=True)[0]
+    # 42 values of the ranks are six bins of seven: what the ECDF grows by in each.
+    found = ds.diagnostics.rank_ecdf(tables[1], fits)
+    curve = (found.members[2] if chosen == "member_2" else found.methods[chosen])[:, 1]
+    expected = 6 * np.diff([0, *curve[6::7], 1])
     stairs = ax.patches[-1].get_data()
     np.testing.assert_allclose(stairs.values, expected)
     assert ax.get_xlabel() == f"rank of theta_1, {chosen}"
+
+
+@pytest.mark.parametrize(("S", "count"), [(30, 20), (99, 20), (7, 8)])
+def test_histograms_of_exact_posteriors_have_no_teeth(S, count):
+    rng = np.random.default_rng(0)
+    exact = ds.Table(rng.random((200_000, 1)), rank=np.zeros((1, 200_000, 1)))
+    rank = rng.binomial(S, exact.theta) / S
+    members = ds.diagnostics.Ranks(
+        ((S * rank + 0.5) / (S + 1))[None], {}, ("exact",), ("theta_0",), exact.row_weights, S, {}
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ds.diagnostics, "ranks", lambda table, fits: members)
+        ax = plots.rank_histogram(exact, method="exact")
+    values, edges, _ = ax.patches[-1].get_data()
+    assert len(values) == count
+    np.testing.assert_allclose((S + 1) * edges, np.round((S + 1) * edges), atol=1e-9)
+    np.testing.assert_allclose(values, 1, atol=5 * np.sqrt(count * 2 / 200_000))
 
 
 def test_without_fits_uniform_weights_are_shown(tables):
@@ -225,6 +244,13 @@ def test_one_parameter_is_one_picture():
     assert [text.get_text() for text in row[0].get_legend().get_texts()] == ["stacked"]
 
 
+def test_draws_that_are_not_finite_are_named():
+    draws = np.random.default_rng(0).normal(size=(9, 2))
+    draws[3, 1] = np.nan
+    with pytest.raises(ValueError, match="`draws` must be finite; 1 of 18 numbers of 'b' are not"):
+        plots.pairs({"a": draws[:3], "b": draws})
+
+
 def test_draws_are_checked_and_strays_do_no_harm():
     rng = np.random.default_rng(0)
     with pytest.raises(TypeError, match=r"`draws` must be a mapping of names to draws \(S, d\)"):
@@ -264,6 +290,19 @@ def test_colours_mean_the_same_everywhere(tables, fits):
     assert line(ax, "stacked").get_color() == plots.COLOURS["stacked"]
     assert line(ax, "uniform").get_color() == plots.COLOURS["uniform"]
     assert line(ax, "other").get_color() not in plots.COLOURS.values()
+
+
+def test_eight_stacks_have_eight_colours():
+    names = ["uniform", *(f"stack {i}" for i in range(8))]
+    assert len(set(colours_of(names).values())) == 9
+
+
+def test_long_names_lose_their_middle(fits):
+    names = ("masked_autoregressive_flow_with_64_hidden_units_1", "b", "c", "d", "e")
+    assert short(names[0]) == "masked_autoregre…_hidden_units_1"
+    assert short("x" * 32) == "x" * 32
+    ax = plots.weights(replace(fits["log"], names=names, params={"weights": np.array([0.6, 0.4, 0, 0, 0])}))
+    assert ax.get_yticklabels()[0].get_text() == short(names[0])
 
 
 # What the three kinds of colour-blind readers see of linear RGB (Machado, Oliveira & Fernandes 2009).

@@ -40,7 +40,8 @@ def advise(
         times: bootstrap refits.
         subsets: random orders in which members are added.
         folds: of cross-validations.
-        seconds: how long it may take, estimated from one refit.
+        seconds: processor time it may take, estimated from one refit: a piece that would exceed it is left out
+            before it is begun. On a busy machine more time passes by the clock.
         seed: of everything random.
 
     Example:
@@ -58,7 +59,7 @@ def advise(
     begun = time.thread_time()  # not the clock: a busy machine should not change what is looked at
     whole = asked.solve()
     each = time.thread_time() - begun
-    weights = whole.params.get("weights")
+    weights, used = whole.params.get("weights"), whole.form.used(whole.params)[0]
 
     left_out: dict[str, str] = {}
     spent = 0.0
@@ -75,7 +76,7 @@ def advise(
     dropped = resampled = learning = curve = None
     if K == 1:
         left_out["what members add"] = "there is only one"
-    elif affordable("drop-one losses", len(whole.form.used(whole.params)[0])):
+    elif affordable("drop-one losses", len(used)):
         dropped = drop_one(asked, whole)
     if weights is None:
         left_out["the steadiness of weights"] = f"{type(fit.form).__name__} has no single set of weights"
@@ -83,8 +84,9 @@ def advise(
         resampled = bootstrap(asked, weights, times=times, seed=seed)
     if affordable("the learning curve", folds * (1 + REPEATS * (len(FRACTIONS) - 1))):
         learning = learning_curve(asked, repeats=REPEATS, folds=folds, seed=seed)
-    # Subsets of m members count as m / K of a refit.
-    if affordable("the gain curve", folds * (1 + subsets * sizes(K)[:-1].sum() / K + GREEDY**2 / 2 / K)):
+    # Subsets of m members count as m / K of a refit; each member that is used is left out once.
+    per_fold = 1 + len(used) + subsets * sizes(K)[:-1].sum() / K + GREEDY**2 / 2 / K
+    if affordable("the gain curve", folds * per_fold):
         curve = gain_curve(asked, subsets=subsets, folds=folds, seed=seed)
     names, rows = asked.table.names, asked.table.N
     same = duplicates(asked.table)

@@ -43,7 +43,8 @@ class GainCurve:
         random_sizes: sizes of random subsets, doubling up to K, (R,).
         random: mean loss over random subsets, (R,).
         random_se: standard error over subsets, (R,).
-        random_doubling: what the last doubling of random members gained, and the standard error over subsets.
+        another: what a member adds to all others on average, and the standard error, over folds and members; NaN
+            for one member. Another like these would add about that or less.
     """
 
     score: str
@@ -56,7 +57,7 @@ class GainCurve:
     random_sizes: np.ndarray
     random: np.ndarray
     random_se: np.ndarray
-    random_doubling: tuple[float, float]
+    another: tuple[float, float]
 
     @property
     def gain(self) -> tuple[float, float]:
@@ -102,7 +103,6 @@ def gain_curve(asked: Problem, *, subsets: int = 20, folds: int = 5, seed: int =
     longest = max(len(fold.greedy) for fold in each)
     greedy = np.array([_stretched(fold.greedy, longest) for fold in each])
     random = np.einsum("f,frm->rm", shares, [fold.random for fold in each])
-    last = random[:, -2] - random[:, -1] if table.K > 1 else np.full(subsets, np.nan)
     return GainCurve(
         score=repr(asked.score),
         stacked=float(shares @ stacked),
@@ -114,7 +114,7 @@ def gain_curve(asked: Problem, *, subsets: int = 20, folds: int = 5, seed: int =
         random_sizes=sizes(table.K),
         random=random.mean(0),
         random_se=_se(random),
-        random_doubling=(float(last.mean()), float(_se(last))),
+        another=_another(np.array([fold.dropped for fold in each]) - stacked[:, None], shares),
     )
 
 
@@ -132,6 +132,7 @@ class _Fold:
     uniform: float
     greedy: list[float]
     random: list[list[float]]
+    dropped: list[float]  # without each member
 
 
 def _fold(train: Problem, test: Table, orders: list[np.ndarray]) -> _Fold:
@@ -141,7 +142,10 @@ def _fold(train: Problem, test: Table, orders: list[np.ndarray]) -> _Fold:
         members = np.sort(members)
         return train.part(members=members).loss_on(test.select(members=members))
 
-    stacked = held_out(np.arange(K))
+    whole = train.solve() if train.possible else None
+    stacked = np.inf if whole is None else whole.evaluate(test)["loss"]
+    used = np.arange(K) if whole is None else whole.form.used(whole.params)[0]
+    members = np.arange(K)
     best = int(np.nanargmin(alone(train.table, score)))
     return _Fold(
         stacked=stacked,
@@ -149,6 +153,8 @@ def _fold(train: Problem, test: Table, orders: list[np.ndarray]) -> _Fold:
         uniform=losses(uniform(test), score)[0],
         greedy=[fit.evaluate(test.select(members=list(fit.names)))["loss"] for fit in _greedy(train, best)],
         random=[[*(held_out(order[:m]) for m in sizes(K)[:-1]), stacked] for order in orders],
+        # A member that is not used can be left out without another fit.
+        dropped=[held_out(np.delete(members, k)) if k in used and K > 1 else stacked for k in members],
     )
 
 
@@ -170,6 +176,22 @@ def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
         members.append(int(slope.argmin()))
 
 
+def _another(dropped: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
+    """What is lost without a member, on average over members, from losses (folds, K), and the standard error.
+
+    The member hardest to replace is left out of the average: where a stack rests on one good member, what it adds
+    says how good that one is, not that there would be another.
+    """
+    K = dropped.shape[1]
+    if K == 1:
+        return np.nan, np.nan
+    with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite spread
+        others = np.delete(dropped, (shares @ dropped).argmax(), axis=1)
+        gain, over_folds = _weighted(others.mean(1), shares)
+        over_members = _se(shares @ others) if K > 2 else 0.0
+    return gain, float(np.hypot(over_folds, over_members))
+
+
 def _stretched(losses: list[float], length: int) -> list[float]:
     """A fold whose last member was added earlier than others' stays at what it had."""
     return losses + (losses[-1:] or [np.inf]) * (length - len(losses))
@@ -184,7 +206,11 @@ def _se(values: np.ndarray) -> np.ndarray:
 def _against(losses: np.ndarray, stacked: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
     """Loss over folds, and the standard error of its difference from the stack's."""
     with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite difference
-        difference = losses - stacked
-    folds = len(shares)
-    variance = shares**2 @ (difference - shares @ difference) ** 2 * folds / (folds - 1)
-    return float(shares @ losses), float(np.sqrt(variance))
+        return float(shares @ losses), _weighted(losses - stacked, shares)[1]
+
+
+def _weighted(values: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
+    """Mean over folds, and its standard error."""
+    folds, mean = len(shares), shares @ values
+    variance = shares**2 @ (values - mean) ** 2 * folds / (folds - 1)
+    return float(mean), float(np.sqrt(variance))

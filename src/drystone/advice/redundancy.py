@@ -15,10 +15,13 @@ from drystone.stacking import Stacking
 from drystone.table import Table
 from drystone.weighted import standard_error
 
-__all__ = ["DropOne", "drop_one", "duplicates"]
+__all__ = ["ROUNDING", "DropOne", "drop_one", "duplicates"]
 
-# Log densities as alike as this come from members of which one adds nothing to the other that could be measured.
-ALIKE = 0.999
+# Nats, root mean square: members whose log densities differ by less are worth the same to that many nats, and a
+# mixture of both gains at most an eighth of its square over one of them.
+ALIKE = 0.01
+# A loss smaller than this is one of the solver's, not of the member's.
+ROUNDING = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +38,12 @@ class DropOne:
 
     @property
     def redundant(self) -> np.ndarray:
-        """Whether leaving it out costs less than the standard error, (K,).
+        """Whether leaving it out costs nothing, or less than the standard error, (K,).
 
         For the log score this is the likelihood ratio test at 5%: with a score of z standard errors for the
         member's weight the loss is z²/2N, its standard error z/N, so their ratio is below one for z below 2.
         """
-        return (self.se > 0) & (self.loss < self.se)
+        return (self.loss < ROUNDING) | (self.loss < self.se)
 
 
 def drop_one(asked: Problem, fit: Stacking) -> DropOne:
@@ -67,18 +70,21 @@ def drop_one(asked: Problem, fit: Stacking) -> DropOne:
 
 
 def duplicates(table: Table) -> list[tuple[str, ...]]:
-    """Groups of members whose log densities are correlated by more than ALIKE, each with its nearest ones.
+    r"""Groups of members whose log densities are the same, each with its nearest ones.
 
-    Rows where any member has density 0 are left out; without ``log_q`` nothing is said.
+    .. math::
+        \sum_n a_n (\log q_i - \log q_j)^2 = \text{mean}^2 + \text{sd}^2 < \text{ALIKE}^2
+
+    and their densities are 0 on the same rows. Without ``log_q`` nothing is said.
     """
     if "log_q" not in table.gives:
         return []
-    log_q = table.log_q[:, np.isfinite(table.log_q).all(0)]
-    if log_q.shape[1] < 3:
-        return []
-    centred = log_q - log_q.mean(1, keepdims=True)
-    centred /= np.linalg.norm(centred, axis=1, keepdims=True) + 1e-300  # a constant is like nothing else
-    groups = connected_components(csr_array(centred @ centred.T > ALIKE), directed=False)[1]
+    finite, weights = np.isfinite(table.log_q), table.row_weights
+    log_q = np.where(finite, table.log_q, 0.0)
+    alike = np.empty((table.K, table.K), bool)
+    for i in range(table.K):
+        alike[i] = (finite == finite[i]).all(1) & ((log_q - log_q[i]) ** 2 @ weights < ALIKE**2)
+    groups = connected_components(csr_array(alike), directed=False)[1]
     members = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)]
     return [tuple(table.names[k] for k in group) for group in members if len(group) > 1]
 

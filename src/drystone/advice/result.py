@@ -12,14 +12,17 @@ import pandas as pd
 from drystone.advice.bootstrap import WeightBootstrap
 from drystone.advice.gain import GainCurve
 from drystone.advice.learning import LearningCurve
-from drystone.advice.redundancy import DropOne
+from drystone.advice.redundancy import ROUNDING, DropOne
+from drystone.scores import LogScore
 from drystone.stacking import Stacking
 from drystone.uncertain import plus_minus
 
 __all__ = ["Advice"]
 
-# What is left to gain is worth having if it is more than this share of what stacking gained.
+# What is left to gain is worth having if it is more than this share of what stacking gained …
 WORTH = 0.1
+# … and than so many nats, which nobody would see in a posterior; of scores in other units, this share of the loss.
+NEGLIGIBLE = 0.005
 Verdict = Literal["yes", "no", "perhaps"]
 
 
@@ -63,17 +66,33 @@ class Advice:
 
     @property
     def more_members(self) -> Verdict | None:
-        """Whether more members like these would help: whether the last doubling of random ones still paid."""
-        if self.curve is None:
+        """Whether more members like these would help: whether each of these adds to the others; None for one."""
+        if self.curve is None or len(self.names) == 1:
             return None
-        return _worth(*self.curve.random_doubling, self.curve)
+        return self._worth(*self.curve.another, of=len(self.names))
 
     @property
     def more_rows(self) -> Verdict | None:
         """Whether more stacking simulations would help: whether what these leave to gain is worth having."""
         if self.learning is None:
             return None
-        return _worth(self.learning.left, self.learning.left_se, self.curve)
+        return self._worth(self.learning.left, self.learning.left_se)
+
+    def _worth(self, gain: float, se: float, of: int = 1) -> Verdict:
+        """No if negligible, in itself or against what stacking gained; yes if surely there; else perhaps.
+
+        Args:
+            gain: what could be gained.
+            se: its standard error.
+            of: members that share in what stacking gained, if ``gain`` is that of a single one.
+        """
+        nats = any(isinstance(term, LogScore) for _, term in self.fit.score.terms)
+        least = max(NEGLIGIBLE * (1.0 if nats else abs(self.fit.loss)), ROUNDING)
+        if self.curve is not None and np.isfinite(self.curve.gain[0]):
+            least = max(least, WORTH * self.curve.gain[0] / of)
+        if gain <= least:
+            return "no"
+        return "yes" if gain > 2 * se else "perhaps"
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -111,10 +130,12 @@ class Advice:
             f"{np.count_nonzero(self.weights > 0.1 / K)} of them more than a tenth of an equal share; together "
             f"they are worth {self.effective_members:.1f} equally weighted ones."
         ]
-        if self.bootstrap is not None:
+        if self.bootstrap is not None and K > 1:
             se, k = self.bootstrap.se, int(self.bootstrap.se.argmax())
             said.append(
-                f"The weights are known to ± {se[k]:.2g} or better (bootstrap); the least certain is "
+                "The weights are the same in all bootstrap refits."
+                if se[k] < ROUNDING
+                else f"The weights are known to ± {se[k]:.2g} or better (bootstrap); the least certain is "
                 f"{self.names[k]}: {plus_minus(self.weights[k], se[k])}."
             )
         return said
@@ -122,7 +143,8 @@ class Advice:
     def _on_members(self) -> list[str]:
         said = []
         if self.drop_one is not None:
-            spare = [self.names[k] for k in np.flatnonzero(self.drop_one.redundant)]
+            carrying = True if self.weights is None else self.weights > 0
+            spare = [self.names[k] for k in np.flatnonzero(self.drop_one.redundant & carrying)]
             if spare:
                 said.append(
                     f"Redundant, each on its own (without it the others lose less than a standard error): "
@@ -130,14 +152,16 @@ class Advice:
                 )
             k = int(self.drop_one.loss.argmax())
             said.append(
-                f"The member hardest to replace is {self.names[k]}: without it the others lose "
+                "No member is hard to replace: without any one of them the others lose nothing."
+                if self.drop_one.loss[k] < ROUNDING
+                else f"The member hardest to replace is {self.names[k]}: without it the others lose "
                 f"{_amount(self.drop_one.loss[k], self.drop_one.se[k])}."
             )
         said += [f"{_listed(group)} say the same: keep one." for group in self.duplicates]
         return said
 
     def _on_gain(self) -> list[str]:
-        if self.curve is None:
+        if self.curve is None or len(self.names) == 1:
             return []
         curve = self.curve
         gained = _amount(*curve.gain)
@@ -145,29 +169,23 @@ class Advice:
         enough = curve.enough()
         if enough is not None:
             said.append(f"The first {enough} members chosen one after the other have 95% of that gain.")
-        if len(self.names) > 1:
-            half, all_ = curve.random_sizes[-2:]
-            said.append(
-                f"More members like these: {self.more_members}. From {half} to {all_} random ones the gain "
-                f"was {_amount(*curve.random_doubling)}; expect less of the next doubling."
-            )
+        said.append(
+            f"More members like these: {self.more_members}. On held-out rows a member adds "
+            f"{_amount(*curve.another)} to all others, on average without the one hardest to replace; expect no "
+            f"more of another."
+        )
         return said
 
     def _on_rows(self) -> list[str]:
         if self.learning is None:
             return []
         left, se = self.learning.left, self.learning.left_se
+        if max(abs(left), se) < ROUNDING:
+            return [f"More stacking simulations: {self.more_rows}. Fewer than these {self.rows} give the same."]
         return [
             f"More stacking simulations: {self.more_rows}. Expected further gain over these {self.rows}: "
             f"{_amount(left / 2, se / 2)} from as many again, {_amount(left, se)} from infinitely many."
         ]
-
-
-def _worth(gain: float, se: float, curve: GainCurve | None) -> Verdict:
-    """No if negligible against what stacking gained; yes if surely there; perhaps if its error is too large."""
-    if gain <= (0 if curve is None else WORTH * max(curve.gain[0], 0)):
-        return "no"
-    return "yes" if gain > 2 * se else "perhaps"
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:
@@ -178,4 +196,6 @@ def _amount(value: float, se: float) -> str:
     """A gain or a loss in words; without its standard error if the score has none."""
     if not np.isfinite(value):
         return "an unbounded amount (a row of density 0)"
+    if abs(value) < ROUNDING and not se >= ROUNDING:
+        return "nothing"
     return f"{value:.3g}" if np.isnan(se) else plus_minus(value, se)

@@ -9,18 +9,20 @@ import numpy as np
 import pandas as pd
 
 from drystone.diagnostics.band import POINTS, Band, ecdf_band
-from drystone.diagnostics.ranks import Ranks, ranks
+from drystone.diagnostics.ranks import Draws, Ranks, ranks
 from drystone.methods import Fits
 from drystone.table import Table
 
-__all__ = ["Calibration", "calibration", "coverage", "rank_ecdf", "rank_grid"]
+__all__ = ["Calibration", "coverage", "ecdf", "rank_calibration", "rank_ecdf"]
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """ECDFs of numbers that are uniform where a posterior is exact, and the band that uniform ones keep to.
 
-    The band is for one curve: of many members or parameters, some leave a 95% band by chance.
+    The band is for one curve: of many members or parameters, some leave a 95% band by chance. It is exact for rows
+    that count alike; for weighted ones it is an approximation, that of as many rows as are effective, which serves
+    well if no few rows carry most of the weight.
 
     Attributes:
         grid: where the curves are looked at, (G,).
@@ -74,8 +76,7 @@ def rank_ecdf(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibr
         fits: a stacking, or several by name.
         level: of the band.
     """
-    r = ranks(table, fits)
-    return calibration(r, rank_grid(r.draws), level)
+    return rank_calibration(ranks(table, fits), level)
 
 
 def coverage(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibration:
@@ -85,55 +86,79 @@ def coverage(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibra
     these are uniform too. Below the diagonal it is overconfident.
 
     Args:
-        table: rows that neither members nor fits have seen.
+        table: rows that neither members nor fits have seen, with at least two draws each.
         fits: a stacking, or several by name.
         level: of the band.
     """
     r = ranks(table, fits)
     if r.draws is None:
-        grid = np.arange(1, POINTS) / POINTS
+        grid = _even()
+    elif r.draws < 2:
+        raise ValueError(
+            f"coverage needs at least 2 draws a simulation, for an interval between them; got {r.draws}. "
+            "Tabulate with more draws, or look at `rank_ecdf`."
+        )
     else:
-        # |2u − 1| sits between multiples of 1/(S + 1) of the parity of S + 1; there P(|2u − 1| ≤ c) = c exactly.
+        # With c of the parity of S + 1, (1 ± c)/2 are multiples of 1/(S + 1): P(|2u − 1| ≤ c) = c exactly.
         grid = _some(np.arange(1 + r.draws % 2, r.draws + 1, 2)) / (r.draws + 1)
-    central = Ranks(
-        np.abs(2 * r.members - 1),
-        {name: np.abs(2 * u - 1) for name, u in r.methods.items()},
-        r.names,
-        r.parameters,
-        r.row_weights,
-        r.draws,
-    )
-    return calibration(central, grid, level)
+    low, high = (_ecdfs(r, (1 + sign * grid) / 2) for sign in (-1, 1))
+    members, of_methods = high[0] - low[0], {name: high[1][name] - low[1][name] for name in high[1]}
+    band = ecdf_band(r.effective_rows, level, grid)
+    return Calibration(grid, members, of_methods, band, r.names, r.parameters)
 
 
-def calibration(uniform: Ranks, grid: np.ndarray, level: float) -> Calibration:
-    """ECDFs, on a grid, of numbers that should be uniform."""
-    a = uniform.row_weights
-    return Calibration(
-        grid,
-        np.stack([_ecdf(u, grid, a) for u in uniform.members]),
-        {name: _ecdf(u, grid, a) for name, u in uniform.methods.items()},
-        ecdf_band(uniform.effective_rows, level, grid),
-        uniform.names,
-        uniform.parameters,
-    )
+def rank_calibration(r: Ranks, level: float) -> Calibration:
+    """ECDFs of ranks, at multiples of 1/(S + 1), where P(u ≤ z) = z for the members if they are exact."""
+    grid = _even() if r.draws is None else _some(np.arange(1, r.draws + 1)) / (r.draws + 1)
+    band = ecdf_band(r.effective_rows, level, grid)
+    return Calibration(grid, *_ecdfs(r, grid), band, r.names, r.parameters)
 
 
-def rank_grid(S: int | None) -> np.ndarray:
-    """Points at which ranks among S draws are looked at: P(u ≤ z) = z holds at multiples of 1/(S + 1)."""
-    return np.arange(1, POINTS) / POINTS if S is None else _some(np.arange(1, S + 1)) / (S + 1)
+def ecdf(u: np.ndarray, S: Draws, z: np.ndarray, a: np.ndarray) -> np.ndarray:
+    r"""The share of ranks ≤ z, each rank spread over its part of (0, 1), :math:`(u \pm \tfrac12 / (S + 1))`.
+
+    .. math::
+        \hat F(z) = \sum_n a_n \min(1, \max(0, (S_n + 1)(z - u_n) + \tfrac12))
+
+    If the posterior is exact its mean is z at every z, not only at multiples of 1/(S + 1), where it is the usual
+    ECDF: so methods with other numbers of draws can be looked at on the same grid.
+
+    Args:
+        u: (N, d).
+        S: draws behind each rank, one number or (N,); None for the usual ECDF.
+        z: (G,).
+        a: row weights, (N,).
+
+    Returns:
+        (G, d), NaN where a rank is.
+    """
+    if S is None:
+        return _steps(u, z, a)
+    width = 1 / (np.asarray(S)[..., None] + 1)
+    return np.stack([a @ np.clip((point - u) / width + 0.5, 0, 1) for point in z])
 
 
-def _ecdf(u: np.ndarray, grid: np.ndarray, a: np.ndarray) -> np.ndarray:
+def _ecdfs(r: Ranks, z: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Of the members at multiples of 1/(S + 1), where steps are the same and quicker, and of the methods."""
+    of_methods = {name: ecdf(u, r.method_draws[name], z, r.row_weights) for name, u in r.methods.items()}
+    return np.stack([_steps(u, z, r.row_weights) for u in r.members]), of_methods
+
+
+def _steps(u: np.ndarray, z: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Σ_n a_n 1(u_n ≤ z) for each z and column of u (N, d): (G, d); NaN where a rank is."""
-    curves = np.empty((len(grid), u.shape[1]))
+    curves = np.empty((len(z), u.shape[1]))
     for i, column in enumerate(u.T):
         order = np.argsort(column)
         cumulated = np.concatenate([[0.0], np.cumsum(a[order])])
-        curves[:, i] = np.minimum(cumulated[np.searchsorted(column[order], grid, side="right")], 1.0)
+        curves[:, i] = np.minimum(cumulated[np.searchsorted(column[order], z, side="right")], 1.0)
         if np.isnan(column).any():
             curves[:, i] = np.nan
     return curves
+
+
+def _even() -> np.ndarray:
+    """Points at which ranks are looked at if nobody knows the draws behind them."""
+    return np.arange(1, POINTS) / POINTS
 
 
 def _some(points: np.ndarray) -> np.ndarray:

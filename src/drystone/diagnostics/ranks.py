@@ -8,10 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from drystone.forms import View
+from drystone.forms.mixture import MixtureView
 from drystone.methods import Fits, methods
 from drystone.table import Table
 
-__all__ = ["Ranks", "middle", "ranks"]
+__all__ = ["Draws", "Ranks", "middle", "ranks"]
+
+# Draws behind a rank: S, one number a row, or None where the table does not say.
+Draws = int | float | np.ndarray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,13 +26,17 @@ class Ranks:
     A share r of S draws takes S + 1 values; kept here is :math:`u = (S r + ½) / (S + 1)`, which lies in the middle
     of its share of (0, 1): at z a multiple of 1/(S + 1), :math:`P(u \le z) = z` exactly if the posterior is.
 
+    The rank of a mixture, Σ_k w_k r_k, has the draws of all members behind it: its variance given where the truth
+    lies is that of a share of :math:`S / \sum_k w_k^2` draws.
+
     Attributes:
         members: (K, N, d).
         methods: uniform weights and the fits, by name, (N, d) each.
         names: of the members.
         parameters: of θ.
         row_weights: a_n, (N,).
-        draws: S, the draws behind each rank, or None where the table does not say; then u = r.
+        draws: S, the draws behind each rank of a member, or None where the table does not say; then u = r.
+        method_draws: the draws behind each rank of a method, by name; (N,) if its weights depend on the data.
     """
 
     members: np.ndarray
@@ -36,6 +45,7 @@ class Ranks:
     parameters: tuple[str, ...]
     row_weights: np.ndarray
     draws: int | None
+    method_draws: Mapping[str, Draws]
 
     @property
     def effective_rows(self) -> int:
@@ -59,14 +69,24 @@ def ranks(table: Table, fits: Fits = None) -> Ranks:
     if "rank" not in table.gives:
         raise ValueError(f"ranks need `rank` or `draws`; the table gives: {', '.join(sorted(table.gives))}.")
     with torch.no_grad():
-        of_methods = {
-            name: middle(view.rank().numpy(), view.S) for name, view in methods(table, fits, {"rank"}).items()
-        }
+        views = methods(table, fits, {"rank"})
+        behind = {name: _draws(view) for name, view in views.items()}
+        of_methods = {name: middle(view.rank().numpy(), behind[name]) for name, view in views.items()}
     return Ranks(
-        middle(table.rank, table.S), of_methods, table.names, table.parameters, table.row_weights, table.S
+        middle(table.rank, table.S), of_methods, table.names, table.parameters, table.row_weights, table.S, behind
     )
 
 
-def middle(rank: np.ndarray, S: int | None) -> np.ndarray:
-    """(S r + ½) / (S + 1)."""
-    return rank if S is None else (S * rank + 0.5) / (S + 1)
+def middle(rank: np.ndarray, S: Draws) -> np.ndarray:
+    """(S r + ½) / (S + 1) of ranks (..., N, d), S one number or (N,)."""
+    if S is None:
+        return rank
+    S = np.asarray(S)[..., None]
+    return (S * rank + 0.5) / (S + 1)
+
+
+def _draws(view: View) -> Draws:
+    """S / Σ_k w_k² for a mixture, (N,) if it has weights for each row; else the draws that the form uses."""
+    if view.S is None or not isinstance(view, MixtureView):
+        return view.S
+    return (view.S / (view.weights**2).sum(-1)).numpy()

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from drystone.arrays import as_numpy
-from drystone.diagnostics.calibration import Calibration, calibration, rank_grid
+from drystone.diagnostics.calibration import Calibration, rank_calibration
 from drystone.diagnostics.ranks import Ranks, middle
 from drystone.methods import Fits, methods
 from drystone.table import Table
@@ -60,12 +60,12 @@ def tarp(
         return middle(inside.mean(1), draws.shape[1])[:, None]
 
     with torch.no_grad():
-        of_methods = {
-            name: share(view.draws(seed=seed).numpy()) for name, view in methods(table, fits, {"draws"}).items()
-        }
+        drawn = {name: view.draws(seed=seed).numpy() for name, view in methods(table, fits, {"draws"}).items()}
     of_members = np.stack([share(np.asarray(table.draws[k])) for k in range(table.K)])
-    shares = Ranks(of_members, of_methods, table.names, ("ball",), table.row_weights, table.S)
-    return calibration(shares, rank_grid(table.S), level)
+    of_methods = {name: share(draws) for name, draws in drawn.items()}
+    behind = {name: draws.shape[1] for name, draws in drawn.items()}
+    shares = Ranks(of_members, of_methods, table.names, ("ball",), table.row_weights, table.S, behind)
+    return rank_calibration(shares, level)
 
 
 def _distance(points: np.ndarray, x: np.ndarray, size: np.ndarray) -> np.ndarray:

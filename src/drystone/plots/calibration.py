@@ -8,8 +8,10 @@ from scipy.stats import binom
 
 from drystone import diagnostics
 from drystone.diagnostics import Calibration
+from drystone.diagnostics.calibration import ecdf
+from drystone.diagnostics.ranks import Draws
 from drystone.methods import Fits
-from drystone.plots.palette import COLOURS, axes_or_new, colours_of, legend_above, tidy
+from drystone.plots.palette import COLOURS, axes_or_new, colours_of, legend_above, short, tidy
 from drystone.table import Table
 
 __all__ = ["coverage", "rank_ecdf", "rank_histogram", "tarp"]
@@ -50,24 +52,31 @@ def rank_histogram(
         parameter: name or position.
         method: "uniform", the name of a fit or of a member; None for the first fit, or uniform without any.
         ax: where to draw.
-        bins: how many; S + 1 should be a multiple of it if ranks come from few draws S.
+        bins: how many, at most S + 1 for ranks among S draws. Their edges are multiples of 1/(S + 1), so that an
+            exact posterior has no teeth; bars are of the same width only if S + 1 is a multiple of their number.
     """
     ax, i = axes_or_new(ax), _parameter(parameter, table)
     r = diagnostics.ranks(table, fits)
-    known = {**dict(zip(r.names, r.members, strict=True)), **r.methods}
+    known: dict[str, tuple[np.ndarray, Draws]] = {
+        name: (u, r.draws) for name, u in zip(r.names, r.members, strict=True)
+    }
+    known |= {name: (u, r.method_draws[name]) for name, u in r.methods.items()}
     if method is None:
         method = next((name for name in r.methods if name != "uniform"), "uniform")
     if method not in known:
         raise ValueError(f"unknown `method` {method!r}; known: {', '.join(known)}.")
-    N = r.effective_rows
-    low, high = binom.ppf([0.025, 0.975], N, 1 / bins) * bins / N
-    ax.axhspan(low, high, color=COLOURS["band"], linewidth=0)
+    u, S = known[method]
+    N, edges = r.effective_rows, _edges(bins, r.draws)
+    width = np.diff(edges)
+    low, high = (binom.ppf(q, N, width) / N / width for q in (0.025, 0.975))
+    ax.stairs(high, edges, baseline=low, color=COLOURS["band"], fill=True, linewidth=0)
     ax.axhline(1, color=COLOURS["reference"], linewidth=0.8)
-    height, edges = np.histogram(known[method][:, i], bins, (0, 1), weights=r.row_weights * bins)
+    inner = ecdf(u[:, [i]], S, edges[1:-1], r.row_weights)[:, 0] if len(width) > 1 else np.empty(0)
+    height = np.diff(np.concatenate([[0.0], inner, [1.0]])) / width
     colour = COLOURS["members"] if method in r.names else colours_of(r.methods)[method]
     ax.stairs(height, edges, color=colour, fill=True, alpha=0.75)
     ax.stairs(height, edges, color=colour)
-    ax.set(xlim=(0, 1), ylim=(0, None), xlabel=f"rank of {table.parameters[i]}, {method}")
+    ax.set(xlim=(0, 1), ylim=(0, None), xlabel=f"rank of {table.parameters[i]}, {short(method)}")
     ax.set_ylabel("density (grey: 95% of bars if exact)")
     return tidy(ax)
 
@@ -103,6 +112,15 @@ def tarp(table: Table, fits: Fits = None, ax: Axes | None = None, *, seed: int =
     return tidy(ax)
 
 
+def _edges(bins: int, S: int | None) -> np.ndarray:
+    """Edges of bins of (0, 1), as even as multiples of 1/(S + 1) can be."""
+    if bins < 1:
+        raise ValueError(f"`bins` must be at least 1; got {bins}.")
+    if S is None:
+        return np.linspace(0, 1, bins + 1)
+    return np.linspace(0, S + 1, min(bins, S + 1) + 1).round() / (S + 1)
+
+
 def _parameter(parameter: int | str, table: Table) -> int:
     """The position of a parameter given by name or position."""
     if isinstance(parameter, str):
@@ -132,6 +150,6 @@ def _curves(ax: Axes, c: Calibration, i: int | None, *, less_diagonal: bool) -> 
     ax.plot([0, 1], [0, 1 - less_diagonal], color=COLOURS["reference"], linewidth=0.8)
     colours = colours_of(c.methods)
     for name, curve in c.methods.items():
-        ax.plot(z, drawn(curve), color=colours[name], linewidth=2, label=name)
+        ax.plot(z, drawn(curve), color=colours[name], linewidth=2, label=short(name))
     ax.set_xlim(0, 1)
     legend_above(ax)

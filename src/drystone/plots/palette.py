@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "SMALL", "axes_or_new", "colours_of", "legend_above", "tidy"]
+__all__ = ["COLOURS", "SMALL", "axes_or_new", "colours_of", "legend_above", "short", "tidy"]
 
 COLOURS = {
     "members": "#c6c6c6",
@@ -19,8 +19,9 @@ COLOURS = {
     "band": "#ebebeb",
 }
 # Second and further stacks in one picture: as far from the colours above as can be for colour-blind readers too.
-MORE_STACKS = ("#8723eb", "#81b6eb", "#804663", "#2d2d80")
+MORE_STACKS = ("#8723eb", "#81b6eb", "#804663", "#2d2d80", "#761400", "#cb62ff", "#00e57c")
 SMALL = 9  # points, of labels inside a picture
+LONGEST = 32  # letters of a name: more would leave no room for the picture
 
 
 def axes_or_new(ax: Axes | None, bars: float | None = None) -> Axes:
@@ -52,6 +53,12 @@ def legend_above(ax: Axes, columns: int = 5) -> None:
         handlelength=1.4,
         columnspacing=1.3,
     )
+
+
+def short(name: str) -> str:
+    """A name of at most LONGEST letters: long ones without their middle, because they differ at their ends."""
+    half = (LONGEST - 1) // 2
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1 - half]}…{name[-half:]}"
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.ndimage import gaussian_filter
 
 from drystone.arrays import as_numpy
-from drystone.plots.palette import COLOURS, SMALL, colours_of, tidy
+from drystone.plots.palette import COLOURS, SMALL, colours_of, short, tidy
 
 __all__ = ["pairs"]
 
@@ -77,7 +77,7 @@ def pairs(
             ax.yaxis.set_major_locator(MaxNLocator(4))
             ax.set_ylabel(names[i]) if j == 0 else ax.tick_params(labelleft=False)
         tidy(ax)
-    handles = [Line2D([], [], color=colours[name], label=name) for name in samples]
+    handles = [Line2D([], [], color=colours[name], label=short(name)) for name in samples]
     corner = axes[0, -1]
     corner.legend(handles=handles, loc="upper right", frameon=False, fontsize=SMALL)
     return axes
@@ -91,6 +91,13 @@ def _checked(draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
     shapes = {name: sample.shape for name, sample in samples.items()}
     if not all(len(shape) in (2, 3) for shape in shapes.values()) or len({s[-1] for s in shapes.values()}) > 1:
         raise ValueError(f"`draws` must have shapes (S, d) or (M, S, d) with the same d; got {shapes}.")
+    for name, sample in samples.items():
+        strange = sample.size - np.count_nonzero(np.isfinite(sample))
+        if strange:
+            raise ValueError(
+                f"`draws` must be finite; {strange} of {sample.size} numbers of {name!r} are not. "
+                "Leave out that posterior, or those draws."
+            )
     return {name: sample.reshape(-1, *sample.shape[-2:]) for name, sample in samples.items()}
 
 

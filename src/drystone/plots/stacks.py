@@ -11,7 +11,7 @@ from matplotlib.ticker import NullLocator
 
 from drystone.advice import GainCurve, WeightBootstrap
 from drystone.compare import Comparison
-from drystone.plots.palette import COLOURS, SMALL, axes_or_new, colours_of, legend_above, tidy
+from drystone.plots.palette import COLOURS, SMALL, axes_or_new, colours_of, legend_above, short, tidy
 from drystone.stacking import Stacking
 from drystone.uncertain import plus_minus
 
@@ -29,7 +29,7 @@ def weights(fit: Stacking, ax: Axes | None = None, most: int = 20) -> Axes:
     w = fit.weights
     heaviest = [int(k) for k in np.argsort(-w, kind="stable") if w[k] > 0]
     shown, rest = heaviest[:most], heaviest[most:]
-    labels, values = [fit.names[k] for k in shown], [float(w[k]) for k in shown]
+    labels, values = [short(fit.names[k]) for k in shown], [float(w[k]) for k in shown]
     if rest:
         labels.append(f"{len(rest)} more, together")
         values.append(float(w[rest].sum()))
@@ -61,7 +61,7 @@ def weight_stability(bootstrap: WeightBootstrap, ax: Axes | None = None, most: i
     ax.hlines(place, low, high, color=COLOURS["stacked"], alpha=0.35, linewidth=6)
     ax.plot(bootstrap.weights[shown], place, "o", color=COLOURS["stacked"])
     ax.axvline(1 / len(bootstrap.weights), color=COLOURS["uniform"], linewidth=1, linestyle="--")
-    ax.set_yticks(place, [bootstrap.names[k] for k in shown])
+    ax.set_yticks(place, [short(bootstrap.names[k]) for k in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlim(left=-0.01)
     ax.set_xlabel(f"weight, 90% interval of {len(bootstrap.resampled)} bootstrap refits (dashed: an equal share)")
@@ -134,4 +134,5 @@ def gain_curve(curve: GainCurve, ax: Axes | None = None) -> Axes:
 
 
 def _with_member(row: Mapping[Any, Any]) -> str:
-    return f"{row['method']} ({row['member']})" if row["member"] else row["method"]
+    method = short(row["method"])
+    return f"{method} ({short(row['member'])})" if row["member"] else method
