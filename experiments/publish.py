@@ -3,7 +3,8 @@
     python experiments/publish.py runs/paper    # copy results from there first
     python experiments/publish.py               # only draw and write again from experiments/results/
 
-Figures and a table stand between `<!-- NAME: ... -->` and `<!-- /NAME -->`; a test checks that they are those of the result.
+Figures and a table stand between `<!-- NAME: ... -->` and `<!-- /NAME -->`; a test checks that they are those of the
+result.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def records():
 
 
 def sections():
-    """Return what stands between the markers, by their name: figures and table, or that they are still to be made."""
+    """Return what stands between the markers, by name: figures and table, or that they are still to be made."""
     found = records()
     made = {name: section(name, found[name]) if name in found else missing(name) for name in NAMES}
     return made | {"paper": summary(found["table2"].result, "nsf") if "table2" in found else missing("table2")}
