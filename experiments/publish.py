@@ -3,8 +3,8 @@
     python experiments/publish.py runs/paper    # copy results from there first
     python experiments/publish.py               # only draw and write again from experiments/results/
 
-Figures and a table stand between `<!-- NAME: ... -->` and `<!-- /NAME -->`; a test checks that they are those of the
-result.
+Figures and a table stand between `<!-- NAME: ... -->` and `<!-- /NAME -->`; a test checks that they are those of
+the result.
 """
 
 import argparse
