@@ -3,7 +3,8 @@
     python experiments/publish.py runs/paper    # copy results from there first
     python experiments/publish.py               # only draw and write again from experiments/results/
 
-A table stands between `<!-- NAME: ... -->` and `<!-- /NAME -->`; a test checks that it is that of its result.
+Figures and a table stand between `<!-- NAME: ... -->` and `<!-- /NAME -->`; a test checks that they are those of
+the result.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import re
 import shutil
 from pathlib import Path
 
-from drystone.experiments import NAMES, experiment
+from drystone.experiments import NAMES, TITLES, experiment
 from drystone.experiments.record import Record
 from drystone.experiments.scoreboard import summary
 
@@ -26,12 +27,21 @@ def records():
 
 
 def sections():
-    """Return what stands between the markers, by their name."""
+    """Return what stands between the markers, by name: figures and table, or that they are still to be made."""
     found = records()
-    tables = {name: experiment(name).table(record.result) for name, record in found.items()}
-    if "table2" in found:
-        tables["paper"] = summary(found["table2"].result, "nsf")
-    return tables
+    made = {name: section(name, found[name]) if name in found else missing(name) for name in NAMES}
+    return made | {"paper": summary(found["table2"].result, "nsf") if "table2" in found else missing("table2")}
+
+
+def section(name, record):
+    """Return an experiment's figures and table."""
+    made = experiment(name)
+    return "\n\n".join([*(f"![{TITLES[name]}](figures/{f}.png)" for f in made.figures), made.table(record.result)])
+
+
+def missing(name):
+    """Return what stands there until the experiment has been run."""
+    return f"*Not run yet: `drystone reproduce {name}`.*"
 
 
 def filled(text, tables):

@@ -143,8 +143,8 @@ def test_the_scoreboard_agrees_with_a_count(toy_tables):
     board = scoreboard(validation, test)
     fit = ds.stack(validation)
     assert board["log density"]["stacked"]["value"] == pytest.approx(fit.apply(test).log_q.mean())
-    form = ds.IntervalAggregation(0.1, weights="auto", conformal=True)
-    lower, upper = ds.stack(validation, form, ds.IntervalScore(0.1)).apply(test).interval(0.1).transpose(2, 0, 1)
+    form, score = ds.IntervalAggregation(0.1, shared=True, weights="auto"), ds.IntervalScore(0.1)
+    lower, upper = ds.stack(validation, form, score).apply(test).interval(0.1).transpose(2, 0, 1)
     covered = ((lower <= test.theta) & (test.theta <= upper)).mean()
     assert board["coverage error"]["stacked"]["value"] == pytest.approx(abs(covered - 0.9))
 

@@ -33,7 +33,6 @@ def test_results_are_full_runs_and_their_figures_are_there(name):
     assert record.name == name
     assert not record.quick
     for figure in PUBLISH["experiment"](name).figures:
-        assert f"figures/{figure}.png" in "".join(PAGES.values())
         assert (PUBLISH["FIGURES"] / f"{figure}.png").exists()
 
 
