@@ -203,7 +203,7 @@ def test_parameters_are_compared_on_the_scale_of_their_column(tmp_path):
         shift = [1e-4 * k, 0.0]  # 1e-7 of the column
         to_file(tmp_path / f"{k}.npz", log_q=np.zeros(9), theta=theta + shift)
     assert from_files(str(tmp_path / "*")).K == 3
-    to_file(tmp_path / "3.npz", log_q=np.zeros(9), theta=theta + [0.0, 1e-4])
+    to_file(tmp_path / "3.npz", log_q=np.zeros(9), theta=theta + np.array([0.0, 1e-4]))
     with pytest.raises(ValueError, match=r"3.npz has theta of other simulations"):
         from_files(str(tmp_path / "*"), theta=theta)
 

@@ -28,7 +28,7 @@ def from_files(
     *,
     theta: Any = None,
     y: Any = None,
-    expected: int | Sequence[str] | None = None,
+    expected: int | np.integer | Sequence[str] | None = None,
     missing: Literal["raise", "drop"] = "raise",
     parameters: Sequence[str] | None = None,
 ) -> Table:
