@@ -68,6 +68,11 @@ def from_files(
     theta, y = held["theta"] if theta is None else theta, held["y"] if y is None else y
     if theta is None:
         raise ValueError("no file has `theta`; pass it: from_files(..., theta=...).")
+    stacked: dict[str, Any] = {
+        key: np.stack([file.arrays[key] for file in files])
+        for key in ("log_q", "rank", "mean", "cov")
+        if key in fields
+    }
     return Table(
         theta,
         y=y,
@@ -76,11 +81,7 @@ def from_files(
         names=[file.name for file in files],
         parameters=parameters,
         left_out=dict(left_out),
-        **{
-            key: np.stack([file.arrays[key] for file in files])
-            for key in ("log_q", "rank", "mean", "cov")
-            if key in fields
-        },
+        **stacked,
     )
 
 
