@@ -35,17 +35,44 @@ def scaling(part):
 
 def sizes():
     lines = [
-        "| N | K | table | workers | a pass | steps | passes | whole / pass | step / pass | peak | a worker's |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| N | K | table | workers | a pass | steps | passes | whole / pass | step / pass | clock | load | peak "
+        "| worker's |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in [*scaling("sizes"), *scaling("large")]:
         worker = f"{row['worker_peak_MB']:.0f} MB" if "worker_peak_MB" in row else ""
         lines.append(
-            f"| {row['N']:.0e} | {row['K']} | {row['table_MB']:.2g} MB | {row['workers']} "
+            f"| {row['N']:,} | {row['K']} | {row['table_MB']:,.1f} MB | {row['workers']} "
             f"| {row['pass_seconds']:.2g} s | {row['iterations']} | {row['passes']} | {row['stack / pass']:.1f} "
-            f"| {row['step / pass']:.1f} | {row['peak_MB']:.0f} MB | {worker} |"
+            f"| {row['step / pass']:.1f} | {row['seconds']:.2g} s | {row['load']:.0f} | {row['peak_MB']:.0f} MB "
+            f"| {worker} |"
         )
     return "\n".join(lines)
+
+
+def billion():
+    """A hundred times the ten million rows that were measured, on a hundred cores."""
+    row, times, cores, bandwidth, task = scaling("large")[0], 100, 100, 10e9, 1e-3
+    size = 8.0 * row["N"] * times * row["K"]
+    blocks = row["N"] * times / 2**17
+    whole = row["pass_seconds"] * row["stack / pass"]
+    reads = row["passes"] + 1
+    reading, computing = reads * size / bandwidth, whole * times / cores
+    return "\n".join(
+        [
+            f"- **Data.** 10⁹ rows × {row['K']} members × 8 bytes = {size / 1e9:.0f} GB, in 10⁹ / 131,072 = "
+            f"{blocks:,.0f} blocks of {8 * row['K'] * 2**17 / 1e6:.0f} MB.",
+            f"- **Computing.** 10⁷ rows took {row['pass_seconds']:.1f} s of processor time a pass and "
+            f"{row['stack / pass']:.1f} times that in all: {whole:.0f} s. A hundred times as much is "
+            f"{whole * times / 3600:.1f} core hours, or {computing:.0f} s on {cores} cores.",
+            f"- **Reading.** {row['passes']} passes, and one for the rows it is begun on: {reads} × "
+            f"{size / 1e9:.0f} GB. A file system that gives {bandwidth / 1e9:.0f} GB/s to all workers together "
+            f"needs {reading:.0f} s.",
+            f"- **Scheduling.** {reads} × {blocks:,.0f} tasks at about {1e3 * task:.0f} ms each in Dask's "
+            f"scheduler: {reads * blocks * task:.0f} s, while the workers read.",
+            f"- **Altogether** about {(reading + computing) / 60:.0f} minutes, most of it reading.",
+        ]
+    )
 
 
 def blocks():
@@ -59,7 +86,7 @@ def blocks():
     return "\n".join(lines)
 
 
-TABLES = {"solvers": solvers, "training": training, "sizes": sizes, "blocks": blocks}
+TABLES = {"solvers": solvers, "training": training, "sizes": sizes, "blocks": blocks, "billion": billion}
 
 if __name__ == "__main__":
     print(TABLES[sys.argv[1]]())

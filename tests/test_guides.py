@@ -81,7 +81,7 @@ def test_a_job_array_is_collected_as_the_guide_says(tmp_path, monkeypatch):
     assert names["fit"].names == ("member_0", "member_1", "member_2")
 
 
-@pytest.mark.parametrize("name", ["sizes", "blocks"])
+@pytest.mark.parametrize("name", ["sizes", "blocks", "billion"])
 def test_the_tables_of_the_scaling_page_are_those_of_the_results(name):
     root = Path(__file__).parent.parent
     page = (root / "docs" / "scaling.md").read_text()
