@@ -189,3 +189,38 @@ def test_an_error_of_ours_is_one_sentence_too(fails, table, monkeypatch, capsys)
 def test_a_machine_is_told_of_errors_in_json(table, capsys):
     assert main(["stack", str(table), "--score", "x", "--json"]) == 1
     assert "unknown score 'x'" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_a_machine_is_told_of_wrong_usage_in_json(table, capsys):
+    assert main(["stack", str(table), "--scroe", "x", "--json"]) == 2
+    assert "--scroe" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_the_demo_keeps_the_configuration_of_another_run(fails, run):
+    before = run.config_file.read_bytes()
+    assert "give another directory" in fails("demo", run.path)
+    assert run.config_file.read_bytes() == before
+
+
+def test_a_fit_that_cannot_be_made_does_not_stay_in_the_configuration(fails, run):
+    before = run.config_file.read_bytes()
+    assert "IntervalAggregation does not give" in fails("stack", run.path, "--form", "interval", "--score", "log")
+    assert run.config_file.read_bytes() == before
+
+
+def test_two_objectives_do_not_share_a_name_that_is_made_of_them(fails, run):
+    assert main(["stack", str(run.path), "--score", "log + 10*rank"]) == 0
+    assert main(["stack", str(run.path), "--score", "log+10*rank"]) == 0
+    assert "give this one a name with --name" in fails("stack", run.path, "--score", "log*10 + rank")
+
+
+def test_a_table_cannot_be_sampled(fails, table):
+    assert "give a run" in fails("sample", table, "--row", 0, "--out", "x.npz", code=2)
+
+
+def test_a_forced_command_that_is_interrupted_continues_without_force(fails, run, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("drystone.stack", interrupted, raising=False)
+    assert "without --force continues" in fails("stack", run.path, "--force", code=130)

@@ -13,6 +13,7 @@ from conftest import make_table
 from drystone.cli import demo
 from drystone.cli.main import VERBS, main
 from drystone.runs import Run, stages
+from drystone.runs.config import Fit
 
 
 @pytest.fixture
@@ -205,3 +206,35 @@ def test_a_table_is_stacked_without_importing_what_is_not_needed(tmp_path):
     subprocess.run(
         [sys.executable, "-c", code, "stack", str(tmp_path / "table.zarr")], check=True, capture_output=True
     )
+
+
+def test_a_flag_changes_only_what_it_says_of_a_fit(run, told):
+    told("stack", run.path, "--name", "hybrid", "--drop")
+    assert run.config.fits["hybrid"] == Fit(score="log + 0.1*rank", nonfinite="drop")
+    assert run.config.fits["log"] == Fit()
+
+
+def test_fits_that_have_not_been_made_are_not_missed(run, told, tmp_path):
+    run.fit("log").unlink()
+    assert {row["method"] for row in told("compare", run.path)["metrics"]} == {"best", "uniform", "hybrid"}
+    assert told("sample", run.path, "--row", 0, "--draws", 5, "--out", tmp_path / "x.npz")["fit"] == "hybrid"
+
+
+def test_one_number_a_simulation_may_come_in_one_dimension(told, tmp_path):
+    np.save(tmp_path / "theta.npy", np.arange(7.0))
+    np.save(tmp_path / "y.npy", np.ones((7, 3)))
+    taken = told("simulate", tmp_path / "run", "--theta", tmp_path / "theta.npy", "--y", tmp_path / "y.npy")
+    assert (taken["rows"], taken["parameters"], taken["data"]) == (7, 1, 3)
+
+
+def test_a_run_is_a_run_whatever_its_name(run, told, tmp_path):
+    copied = tiny.copy(run, tmp_path / "run.zarr")
+    assert list(told("stack", copied.path)["fits"]) == ["log", "hybrid"]
+
+
+def test_a_task_of_ones_own_is_found_where_one_is(told, tmp_path, monkeypatch):
+    (tmp_path / "my_own_task.py").write_text("from drystone.tasks import get\nmine = get('two_moons')\n")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.chdir(tmp_path)
+    split = ("--train", 3, "--stack", 2, "--test", 2)
+    assert told("simulate", "run", "--task", "my_own_task:mine", *split)["rows"] == 7

@@ -47,6 +47,12 @@ def test_an_unchanged_file_is_not_written_again(tmp_path):
         ("[tabulate]\nlevels = 0.5\n", r"`tabulate.levels` must be a list; got 0.5"),
         ("[tabulate]\nlevels = [5]\n", r"`tabulate.levels` must be in \(0, 1\); got \[5.0\]"),
         ("[fits]\nlog = 'log'\n", r"`fits.log` must be a section, written \[fits.log\]"),
+        ("[fits]\n", r"\[fits\] must have at least one section \[fits.NAME\]; got none"),
+        ("[fits.'../../evil']\n", r"'../../evil' cannot be the name of a fit"),
+        ("[fits.uniform]\n", r"'uniform' cannot be the name of a fit"),
+        ("[simulate]\nseed = -1\n", r"`simulate.seed` must be at least 0; got -1"),
+        ("[train]\nseed = -1\n", r"`train.seed` must be at least 0; got -1"),
+        ("[tabulate]\nseed = -1\n", r"`tabulate.seed` must be at least 0; got -1"),
         ("train = 3\n", r"`train` must be a section"),
         ("version = 2\n", r"has version 2; this Drystone reads version 1"),
         ("[train\n", r"config.toml is not valid TOML: .*line 1"),
@@ -58,7 +64,7 @@ def test_a_mistake_is_named(tmp_path, text, match):
         Config.read(path)
 
 
-@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "best"])
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "best", "uniform", "x" * 201, "a\0b"])
 def test_the_name_of_a_fit_must_be_able_to_name_a_file(name):
     with pytest.raises(ValueError, match="cannot be the name of a fit"):
         Config().with_fit(name, Fit())

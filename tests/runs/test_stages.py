@@ -259,3 +259,26 @@ def test_times_are_kept_in_logs_and_nowhere_else(run):
     assert np.isnan(stages.fits(run, tiny.CONFIG)["log"].seconds)
     assert "seconds" not in run.fit("log").read_text()
     assert "seconds" not in (run.members / "maf-000.json").read_text()
+
+
+def test_only_what_a_killed_process_left_in_a_run_is_cleared_away(run, tmp_path):
+    mine, left = ".notes.tmp", f".config.toml.{'0' * 32}.tmp"
+    (tmp_path / "other").mkdir()
+    for directory in (run.path, tmp_path / "other"):
+        for name in (mine, left):
+            (directory / name).write_text("")
+        with Run(directory).opened():
+            pass
+        assert (directory / mine).exists()
+    assert not (run.path / left).exists()
+    assert (tmp_path / "other" / left).exists()
+
+
+def test_a_run_that_can_only_be_read_is_not_locked(run, monkeypatch):
+    (run.path / ".lock").unlink(missing_ok=True)
+    (run.path / ".lock").mkdir()  # cannot be opened, not even by root
+    with pytest.raises(IsADirectoryError), run.opened():
+        pass
+    monkeypatch.setattr("drystone.runs.lock.os.access", lambda *_: False)
+    with run.opened():
+        assert judge(run, run.config).comparison.fits.keys() == {"log", "hybrid"}

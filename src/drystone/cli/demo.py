@@ -42,6 +42,8 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
     home = Run(directory)
     asked = config.simulate
     with home.opened(create=True):
+        if home.config_file.exists() and home.config != config:
+            raise ValueError(f"{home.config_file} is not that of this demo, and is kept; give another directory.")
         n = asked.train + asked.stack + asked.test
         with _stage(1, "simulate", f"{n:,} draws from the prior of {asked.task}, each with its data"):
             stages.simulate(home, config)

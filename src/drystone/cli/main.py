@@ -81,10 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else OK
     except click.UsageError as error:
+        if JSON in arguments:
+            click.echo(json.dumps({"error": error.format_message()}))
         error.show()
         return USAGE
     except (KeyboardInterrupt, click.Abort):
-        return _fail("interrupted; the same command continues.", arguments, INTERRUPTED)
+        forced = " without --force" if "--force" in arguments else ""
+        return _fail(f"interrupted; the same command{forced} continues.", arguments, INTERRUPTED)
     except BrokenPipeError:  # `drystone … | head`: whoever read has read enough
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

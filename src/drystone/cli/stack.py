@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,14 +55,14 @@ def stack(
     from drystone.cli.tables import is_table
     from drystone.runs.config import Fit
 
-    given = score is not None or form is not None
-    asked = Fit(form or "mixture", score or "log", "drop" if drop else "raise")
+    given = {"form": form, "score": score, "nonfinite": "drop" if drop else None}
+    given = {key: value for key, value in given.items() if value is not None}
     if is_table(source):
-        _stack_table(source, asked, out)
+        _stack_table(source, Fit(**given), out)
         return
     if out is not None:
         raise click.UsageError("--out is for tables; the fits of a run are in its directory.")
-    _stack_run(source, asked if given or drop else None, name, force)
+    _stack_run(source, given, name, force)
 
 
 def _stack_table(source: Path, asked: Fit, out: Path | None) -> None:
@@ -78,18 +79,28 @@ def _stack_table(source: Path, asked: Fit, out: Path | None) -> None:
     say(fit.summary() + (f"\n\nwritten to {out}" if out else ""), path=out, **_facts(fit))
 
 
-def _stack_run(source: Path, asked: Fit | None, name: str | None, force: bool) -> None:
+def _stack_run(source: Path, given: Mapping[str, str], name: str | None, force: bool) -> None:
     from drystone.runs import Run
+    from drystone.runs.config import Fit
 
     home = Run(source)
     with home.opened():
         config = configuration(home)
-        if asked is not None:
-            name = name or slug(asked.form, asked.score)
-            config = config.with_fit(name, asked)
-        if name and name not in config.fits:
+        described = "form" in given or "score" in given
+        if name is None and described:
+            asked = Fit(**given)
+            name = slug(asked.form, asked.score)
+            if name in config.fits and not _same(config.fits[name], asked):
+                raise ValueError(
+                    f"the fit {name!r} of {home.config_file} is another ({config.fits[name].form} by "
+                    f"{config.fits[name].score!r}); give this one a name with --name."
+                )
+        if name is not None and name not in config.fits and not described:
             raise ValueError(f"there is no fit {name!r} in {home.config_file}; give its --score and --form.")
-        fits = fit_all(home, config, [name] if name else config.fits, force)
+        names = list(config.fits) if name is None else [name]
+        for each in names:
+            config = config.with_fit(each, replace(config.fits.get(each, Fit()), **given))
+        fits = fit_all(home, config, names, force)
     words = [f"{home.fit(each)}\n{fit.summary()}" for each, fit in fits.items()]
     say("\n\n".join(words), fits={each: {"path": home.fit(each), **_facts(fit)} for each, fit in fits.items()})
 
@@ -108,6 +119,13 @@ def slug(form: str, score: str) -> str:
     """A name for a file: ``log + 0.1*rank`` of a mixture is ``log-0.1-rank``."""
     text = score if form == "mixture" else f"{form} {score}"
     return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")
+
+
+def _same(one: Fit, other: Fit) -> bool:
+    """Whether two fits have the same form and score, however they are written."""
+    from drystone.cli.objectives import check_form, check_score
+
+    return check_form(one.form) == check_form(other.form) and check_score(one.score) == check_score(other.score)
 
 
 def _facts(fit: Stacking) -> dict[str, Any]:

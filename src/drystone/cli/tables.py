@@ -18,6 +18,8 @@ TABLES = (".zarr", ".nc")
 
 def is_table(source: Path) -> bool:
     """Whether a path names a table, or the files of its members (with a ``*``), and not a run."""
+    if (source / "config.toml").exists():
+        return False
     return source.suffix in TABLES or _of_members(source)
 
 

@@ -18,6 +18,8 @@ __all__ = ["Config", "Fit", "Simulate", "Tabulate", "Train"]
 
 VERSION = 1
 FAMILIES, SWEEPS = ("maf", "nsf"), ("default", "paper")
+# Bytes of the name of a fit: with what `drystone.files.replacing` adds, a file's name has at most 255.
+LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Simulate:
     def __post_init__(self) -> None:
         for name in ("train", "stack", "test"):
             _at_least("simulate", name, getattr(self, name), 1)
+        _at_least("simulate", "seed", self.seed, 0)
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Train:
     def __post_init__(self) -> None:
         for name in ("members", "epochs", "patience"):
             _at_least("train", name, getattr(self, name), 1)
+        _at_least("train", "seed", self.seed, 0)
         for name, known in (("family", FAMILIES), ("sweep", SWEEPS)):
             if getattr(self, name) not in known:
                 raise ValueError(unknown(f"`train.{name}`", getattr(self, name), known))
@@ -97,6 +101,7 @@ class Tabulate:
 
     def __post_init__(self) -> None:
         _at_least("tabulate", "draws", self.draws, 2)
+        _at_least("tabulate", "seed", self.seed, 0)
         if not all(0 < level < 1 for level in self.levels):
             raise ValueError(f"`tabulate.levels` must be in (0, 1); got {list(self.levels)}.")
 
@@ -128,6 +133,14 @@ class Config:
     train: Train = field(default_factory=Train)
     tabulate: Tabulate = field(default_factory=Tabulate)
     fits: Mapping[str, Fit] = field(default_factory=lambda: {"log": Fit()})
+
+    def __post_init__(self) -> None:
+        if not self.fits:
+            raise ValueError(
+                "[fits] must have a section [fits.NAME] or more; got none: add one, or remove [fits]."
+            )
+        for name in self.fits:
+            _check_fit_name(name)
 
     @classmethod
     def read(cls, path: Path) -> Config:
@@ -165,8 +178,6 @@ class Config:
 
     def with_fit(self, name: str, fit: Fit) -> Config:
         """The configuration with a fit more, or another one of this name."""
-        if not name or name.startswith(".") or "/" in name or name in ("best", "uniform"):
-            raise ValueError(f"{name!r} cannot be the name of a fit: it becomes the name of a file in fits/.")
         return replace(self, fits={**self.fits, name: fit})
 
     def write(self, path: Path) -> None:
@@ -215,6 +226,19 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
 def _at_least(section: str, name: str, value: int, least: int) -> None:
     if value < least:
         raise ValueError(f"`{section}.{name}` must be at least {least}; got {value}.")
+
+
+def _check_fit_name(name: str) -> None:
+    if name in ("best", "uniform"):
+        raise ValueError(
+            f"{name!r} cannot be the name of a fit: comparisons call something else so; give another."
+        )
+    fits = name and name.isprintable() and len(name.encode()) <= LONGEST
+    if not fits or name.startswith(".") or "/" in name or "\\" in name:
+        raise ValueError(
+            f"{name!r} cannot be the name of a fit: it becomes the name of a file in fits/, so give one of 1 to "
+            f"{LONGEST} bytes without slashes that does not begin with a dot."
+        )
 
 
 def _update(document: Any, plain: Mapping[str, Any]) -> None:

@@ -34,8 +34,10 @@ def read_npy(path: Path) -> np.ndarray:
 
 
 def take_in(run: Run, config: Config, theta: Path, y: Path, *, force: bool = False) -> Simulations:
-    """Write parameters (N, d) and data (N, m) as the simulations of a run."""
-    parameters, data = (np.atleast_2d(read_npy(path).astype(float)) for path in (theta, y))
+    """Write parameters (N, d) and data (N, m), or (N,) for one of them, as the simulations of a run."""
+    parameters, data = (read_npy(path).astype(float) for path in (theta, y))
+    # One number a simulation, not one simulation.
+    parameters, data = (array[:, None] if array.ndim == 1 else array for array in (parameters, data))
     if parameters.ndim != 2 or data.ndim != 2 or len(parameters) != len(data):
         raise ValueError(
             f"{theta} and {y} must have shapes (N, d) and (N, m) of the same N; got {parameters.shape} and "

@@ -27,9 +27,17 @@ def locked(directory: Path) -> Iterator[None]:
     no lock is ever left over. The file names the holder (process, host, since when) for the message, is emptied at
     the end, and stays: removing it would let a third process lock another file of the same name.
 
-    Where there is no ``flock`` (not POSIX, or a file system without it) runs are not locked.
+    Where there is no ``flock`` (not POSIX, or a file system without it) runs are not locked; nor are those in a
+    directory that this process cannot write to, which it can only read.
     """
-    with (directory / LOCK).open("a+") as file:
+    try:
+        opened = (directory / LOCK).open("a+")
+    except OSError:
+        if os.access(directory, os.W_OK):
+            raise
+        yield
+        return
+    with opened as file:
         _acquire(file.fileno(), directory)
         file.truncate(0)
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from drystone.runs.config import Config
 from drystone.runs.lock import locked
 
 __all__ = ["Run"]
+
+# What `drystone.files.replacing` calls what it has not finished.
+LEFT = re.compile(r"\..+\.[0-9a-f]{32}\.(tmp|old)")
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,18 @@ class Run:
             self.path.mkdir(parents=True)
         self.check_exists()
         with locked(self.path):
-            for store in (self.simulations, self.table):
-                recover(store)
-            for directory in (self.path, self.members, self.path / "fits", self.path / "simulations.blocks"):
-                for left in (*directory.glob(".*.tmp"), *directory.glob(".*.old")):
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+            # Only in a run (anyone may name any directory), and not where nothing can be written.
+            if self.config_file.exists() and os.access(self.path, os.W_OK):
+                self._clear()
             yield
+
+    def _clear(self) -> None:
+        for store in (self.simulations, self.table):
+            recover(store)
+        for directory in (self.path, self.members, self.path / "fits", self.path / "simulations.blocks"):
+            for left in directory.glob(".*"):
+                if LEFT.fullmatch(left.name):
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:

@@ -13,8 +13,10 @@ once a stage has not refused, so that it always says what the files were made fr
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ from tqdm import tqdm
 
 import drystone as ds
 from drystone.checksums import digest
+from drystone.provision import check_provided, check_tractable
 from drystone.runs import inputs, manifest
 from drystone.runs.config import Config
 from drystone.runs.manifest import Record
@@ -134,7 +137,9 @@ def stack(
 ) -> dict[str, Stacking]:
     """Fit some of the configuration's fits, whose forms and scores the caller has made out of its words."""
     validation, _ = split(run, config)
-    for name in asked:
+    for name, (form, score) in asked.items():
+        check_tractable(form, score)
+        check_provided(validation, form, score)
         _refuse_foreign(run, f"fits/{name}", run.fit(name), force)
     config.write(run.config_file)
     found = {}
@@ -161,6 +166,8 @@ def task(config: Config) -> Task:
             raise ValueError(f"no task: give one with --task, of {', '.join(ds.tasks.names())}, or module:object.")
         return ds.tasks.get(name)
     module, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path:  # as `python -m` has it, which the `drystone` command has not
+        sys.path.append(os.getcwd())
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
@@ -207,10 +214,12 @@ def split(run: Run, config: Config) -> tuple[Table, Table]:
     return table.select(rows=slice(0, first)), table.select(rows=slice(first, None))
 
 
-def fits(run: Run, config: Config) -> dict[str, Stacking]:
-    """the fits of the configuration, which must all be there."""
+def fits(run: Run, config: Config, names: Iterable[str] | None = None) -> dict[str, Stacking]:
+    """the fits of these names, or those of the configuration that have been made, of which there must be one."""
+    if names is None:
+        names = [name for name in config.fits if run.fit(name).exists()] or config.fits
     found = {}
-    for name in config.fits:
+    for name in names:
         path = run.fit(name)
         if not path.exists():
             raise FileNotFoundError(_missing(run, path, "stack"))
