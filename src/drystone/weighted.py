@@ -10,7 +10,9 @@ __all__ = ["resampled", "standard_error"]
 
 
 def standard_error(rows: np.ndarray, a: np.ndarray) -> float:
-    """Of the weighted mean Σ a_n rows_n, with Σ a_n = 1."""
+    """Of the weighted mean Σ a_n rows_n, with Σ a_n = 1; NaN where one row carries all the weight."""
+    if a.max() >= 1:
+        return float("nan")
     return float(np.sqrt((a**2 * (rows - a @ rows) ** 2).sum()))
 
 

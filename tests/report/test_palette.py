@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from drystone.report.palette import COLOURS, SERIES, SURFACES, TEXTS
+from drystone.report.palette import BARS, COLOURS, SERIES, SURFACES, TEXTS
 
 
 def luminance(colour):
@@ -34,10 +34,11 @@ def test_curves_have_contrast_with_the_page(theme):
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_numbers_are_legible_on_their_bars(theme):
-    assert contrast(TEXTS["ink"][theme], COLOURS["bar"][theme]) >= 4.5
+    for name, shades in BARS.items():
+        assert contrast(TEXTS["ink"][theme], shades[theme]) >= 4.5, name
 
 
 def test_the_style_sheet_uses_colours_of_the_palette_only():
     css = files("drystone.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
-    used = set(re.findall(r"var\(--([\w-]+)\)", css)) - {"tint", "length"}
+    used = set(re.findall(r"var\(--([\w-]+)\)", css)) - {"tint", "length", "bar"}
     assert used <= set(COLOURS)

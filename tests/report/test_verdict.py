@@ -5,12 +5,15 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from report_inputs import gaussians
+from report_inputs import gaussians, written
 
 import drystone as ds
+from conftest import make_table
 from drystone.report.exact import Distance, Distances, distances
+from drystone.report.grid import bound
 from drystone.report.shares import shares
 from drystone.report.verdict import judge, tiles, verdict
+from drystone.weighted import standard_error
 
 
 def comparison(gain, gain_se, over_uniform=0.31, over_uniform_se=0.03, metric="log density"):
@@ -69,10 +72,33 @@ def test_other_metrics_are_named_and_have_no_nats(test_rows):
         (-np.inf, np.nan, "worse"),
         (np.nan, np.nan, "unknown"),
         (0.0, 0.0, "same"),
+        (-1.1e-16, 7e-18, "same"),
+        (0.1, np.nan, "unknown"),
     ],
 )
 def test_a_verdict_needs_two_standard_errors(gain, se, word):
-    assert judge(gain, se) == word
+    assert judge(gain, se, -1.2) == word
+
+
+def test_a_loss_against_uniform_weights_is_not_passed_over(test_rows):
+    said = verdict(comparison(0.12, 0.02, over_uniform=-0.2), "stacked", test_rows, None)
+    assert said.tone == "worse"
+    assert "Uniform weights do better" in said.remarks[0]
+
+
+def test_one_row_has_no_standard_error(tmp_path):
+    table = make_table(N=50)
+    assert np.isnan(standard_error(np.ones(1), np.ones(1)))
+    said = written(tmp_path / "r.html", table, table.select(rows=[0]))
+    assert "± unknown" in said
+    assert "± nan" not in said
+    assert "better</span>" not in said
+
+
+def test_a_bound_is_rounded_up():
+    assert bound(3.5e-11, 1) == "4×10⁻¹¹"
+    assert bound(3.01e-11, 2) == "3.1×10⁻¹¹"
+    assert bound(9.9e-12, 1) == "1×10⁻¹¹"
 
 
 def test_a_member_with_density_zero_is_beaten_infinitely(test_rows):

@@ -1,8 +1,11 @@
 """What stands in the file, for all kinds of tables and fits."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +14,11 @@ from report_inputs import gaussians, halves, written
 
 import drystone as ds
 from conftest import make_table
+from drystone.cli.report import _command
+from drystone.cli.reporting import _ensemble
+from drystone.report.certificate import certificate
 from drystone.report.grid import Cell, cell, number
+from drystone.report.shares import shares
 from drystone.uncertain import plus_minus
 
 EVIL = "<script>alert(1)</script>"
@@ -316,7 +323,43 @@ def test_advice_is_printed_sentence_by_sentence(tmp_path):
     advice = ds.advise(fit, validation, times=5, subsets=2, folds=2)
     outline = Outline(written(tmp_path / "r.html", validation, test, fit, advice=advice))
     for line in str(advice).splitlines():
-        assert line.removeprefix("- ") in outline.said()
+        assert re.sub(r"(?<= )-(?=\d)", "−", line.removeprefix("- ")) in outline.said()
+    assert "by cross-validation on the validation simulations" in outline.said()
+
+
+def test_advice_has_true_minuses_and_keeps_names(tmp_path):
+    validation, test, _ = gaussians(d=1)
+    said = Outline(written(tmp_path / "r.html", validation, test, advice=["Drop maf-2 (-0.12 or -3)."])).said()
+    assert "Drop maf-2 (−0.12 or −3)." in said
+
+
+def test_an_unknown_time_is_not_shown():
+    validation, test, _ = gaussians(d=1)
+    fit = replace(ds.stack(validation), seconds=float("nan"))
+    assert "time" not in dict(certificate("log", fit, shares(fit, test), test, "fit-0").facts)
+
+
+def test_bars_have_the_colour_of_their_fit(page):
+    html, *_ = page
+    assert "--bar:var(--bar-fit-0)" in html
+    assert "--bar:var(--bar-fit-1)" in html
+
+
+def test_the_command_is_the_one_given():
+    command = _command(Path("my table.zarr"), ("log", "energy"), 3, False, Path("r.html"))
+    assert command == "drystone report 'my table.zarr' --score log --score energy --seed 3 --out r.html"
+    assert _command(Path("moons"), (), 0, True, None) == "drystone report moons --exact"
+
+
+def test_members_of_other_names_are_not_those_of_the_table(tmp_path, monkeypatch):
+    _, test, _ = gaussians(d=1)
+    (tmp_path / "a.json").touch()
+    run: Any = SimpleNamespace(members=tmp_path)
+    judged: Any = SimpleNamespace(test=test)
+    for names, used in ((("a", "b"), False), ((*test.names, "more"), True)):
+        ensemble = SimpleNamespace(names=names)
+        monkeypatch.setattr(ds.Ensemble, "load", lambda _, found=ensemble: found)
+        assert (_ensemble(run, judged) is ensemble) == used
 
 
 @pytest.mark.parametrize(

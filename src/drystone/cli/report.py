@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -33,7 +34,7 @@ def report(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: P
     from drystone.runs import Run
     from drystone.runs.judge import judge
 
-    command = " ".join(["drystone report", str(source), *(["--exact"] if exact else [])])
+    command = _command(source, scores, seed, exact, out)
     if is_table(source):
         with waiting("stacking, comparing and drawing"):
             judged = judge_table(source, scores, seed, exact)
@@ -48,3 +49,14 @@ def report(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: P
                 judged = judge(home, config, exact=exact)
                 path = report_of_run(home, config, judged, command)
     say(f"{judged.verdict}\nReport: {path.resolve()}", report=path, verdict=judged.verdict)
+
+
+def _command(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: Path | None) -> str:
+    """What was asked for, to be pasted into a shell; defaults are left out."""
+    words = ["drystone", "report", str(source)]
+    for score in scores:
+        words += ["--score", score]
+    words += ["--seed", str(seed)] if seed else []
+    words += ["--exact"] if exact else []
+    words += ["--out", str(out)] if out is not None else []
+    return shlex.join(words)

@@ -25,7 +25,7 @@ SHOWN = 2
 
 def report_of_run(run: Run, config: Config, judged: Judged, command: str) -> Path:
     """Write ``report.html`` of a run, with its members and posteriors of two test rows, exact ones if known."""
-    ensemble = ds.Ensemble.load(run.members) if any(run.members.glob("*.json")) else None
+    ensemble = _ensemble(run, judged)
     return write(
         run.report,
         validation=judged.validation,
@@ -52,6 +52,14 @@ def report_of_table(path: Path, judged: Judged, command: str) -> Path:
         advice=_advice(judged),
         command=command,
     )
+
+
+def _ensemble(run: Run, judged: Judged) -> ds.Ensemble | None:
+    """The run's members, if they are those of its table: that may come from elsewhere."""
+    if not any(run.members.glob("*.json")):
+        return None
+    ensemble = ds.Ensemble.load(run.members)
+    return ensemble if set(judged.test.names) <= set(ensemble.names) else None
 
 
 def _advice(judged: Judged) -> Advice | Sequence[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drystone.report.grid import Cell, Grid, cell, grid, number
+from drystone.report.grid import Cell, Grid, bound, cell, grid, number
 from drystone.report.shares import Shares
 from drystone.stacking import Stacking
 from drystone.table import Table
@@ -44,14 +44,17 @@ class Certificate:
     notes: tuple[str, ...]
 
 
-def certificate(name: str, fit: Stacking, contribution: Shares, test: Table) -> Certificate:
+def certificate(name: str, fit: Stacking, contribution: Shares, test: Table, tint: str) -> Certificate:
     """All that the result says of itself, and its score on the test rows."""
     values = contribution.values
     order = np.argsort(-values, kind="stable")
     shown = [int(k) for k in order[:BARS] if values[k] > 0]
     rest = [int(k) for k in order[len(shown) :] if values[k] > 0]
     longest = max(float(values.max()), np.finfo(float).tiny)
-    bars = [[fit.names[k], Cell(f"{values[k]:.4f}", float(values[k]), bar=values[k] / longest)] for k in shown]
+    bars = [
+        [fit.names[k], Cell(f"{values[k]:.4f}", float(values[k]), bar=values[k] / longest, tint=tint)]
+        for k in shown
+    ]
     dropped = [f"Left out as not finite: {kind} {_some(items)}." for kind, items in fit.dropped.items() if items]
     return Certificate(
         name=name,
@@ -72,11 +75,13 @@ def _facts(fit: Stacking, contribution: Shares) -> tuple[tuple[str, str], ...]:
     if contribution.simplex:
         facts.append(("effective number of members", f"{contribution.effective:.1f}"))
     facts.append(("converged", "yes" if fit.converged else "no"))
-    gap = "no certificate for this form and score" if fit.gap is None else f"at most {number(fit.gap, 2)}"
+    gap = "no certificate for this form and score" if fit.gap is None else f"at most {bound(fit.gap, 2)}"
     facts.append(("distance from the optimum", gap))
     if fit.stationarity is not None:
         facts.append(("stationarity", number(fit.stationarity, 2)))
-    facts += [("solver", fit.solver), ("steps", str(fit.iterations)), ("time", f"{fit.seconds:.2g} s")]
+    facts += [("solver", fit.solver), ("steps", str(fit.iterations))]
+    if not np.isnan(fit.seconds):
+        facts.append(("time", f"{fit.seconds:.2g} s"))
     return tuple(facts)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
-__all__ = ["Cell", "Grid", "cell", "grid", "number"]
+from drystone.uncertain import plus_minus
+
+__all__ = ["Cell", "Grid", "bound", "cell", "grid", "number", "with_error"]
 
 
 @dataclass(frozen=True)
@@ -19,12 +22,14 @@ class Cell:
         key: what the column is sorted by; None sorts last.
         tone: "better", "worse", "same" or "" – a mark for the eye; the text says the same in words.
         bar: length of a bar behind the number, in [0, 1], or None.
+        tint: the bar's colour, a name of the palette; "" for that of the first fit.
     """
 
     text: str
     key: float | str | None = None
     tone: str = ""
     bar: float | None = None
+    tint: str = ""
 
     @property
     def numeric(self) -> bool:
@@ -91,6 +96,27 @@ def number(value: float, digits: int = 4) -> str:
     mantissa, _, exponent = short.partition("e")
     power = f"×10{str(int(exponent)).translate(_SUPERSCRIPT)}" if exponent else ""
     return f"{mantissa}{power}".replace("-", "−")
+
+
+def bound(value: float, digits: int) -> str:
+    """An upper bound for a reader: as :func:`number`, but never rounded down.
+
+    Example:
+        >>> bound(3.5e-11, 1), bound(3.01e-11, 2), bound(2.0, 1)
+        ('4×10⁻¹¹', '3.1×10⁻¹¹', '2')
+    """
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(value)
+    return number(float(rounded), digits)
+
+
+def with_error(value: float, se: float, sign: str = "") -> str:
+    """``value ± se`` with a true minus; a standard error of NaN is unknown.
+
+    Example:
+        >>> with_error(-0.5, 0.1), with_error(0.5, float("nan"), "+")
+        ('−0.50 ± 0.10', '+0.5000 ± unknown')
+    """
+    return plus_minus(value, se, sign).replace("-", "−").replace("± nan", "± unknown")
 
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

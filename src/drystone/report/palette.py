@@ -6,7 +6,7 @@ computes them.
 
 from __future__ import annotations
 
-__all__ = ["COLOURS", "SERIES", "SURFACES", "TEXTS", "css"]
+__all__ = ["BARS", "COLOURS", "SERIES", "SURFACES", "TEXTS", "css"]
 
 # Name: (light, dark).
 SURFACES = {
@@ -35,10 +35,25 @@ SERIES = {
 # Hairlines and fills behind text: they carry no information of their own.
 QUIET = {
     "rule": ("#dcd8cf", "#363a42"),
-    "bar": ("#f0d3ca", "#5a332a"),
     "band": ("#e4e1d8", "#2e3239"),
 }
-COLOURS = {**SURFACES, **TEXTS, **SERIES, **QUIET}
+# Bars behind numbers: the fits' colours, so far from the page's.
+BAR = (0.25, 0.35)
+
+
+def _mixed(shades: tuple[str, str]) -> tuple[str, str]:
+    """Paler, for a light and for a dark page."""
+
+    def mix(shade: str, paper: str, share: float) -> str:
+        pairs = ((int(shade[i : i + 2], 16), int(paper[i : i + 2], 16)) for i in (1, 3, 5))
+        return "#" + "".join(f"{round(share * a + (1 - share) * b):02x}" for a, b in pairs)
+
+    light, dark = (mix(*of) for of in zip(shades, SURFACES["paper"], BAR, strict=True))
+    return light, dark
+
+
+BARS = {f"bar-{name}": _mixed(shades) for name, shades in SERIES.items() if name.startswith("fit-")}
+COLOURS = {**SURFACES, **TEXTS, **SERIES, **QUIET, **BARS}
 
 
 def css() -> str:

@@ -9,18 +9,21 @@ import pandas as pd
 
 from drystone.compare import METRICS
 from drystone.methods import single
-from drystone.report.grid import Cell, Grid, cell, grid, number
+from drystone.report.grid import Cell, Grid, cell, grid, number, with_error
 from drystone.report.shares import Shares
 from drystone.stacking import Stacking
 from drystone.table import Table
-from drystone.uncertain import plus_minus
 from drystone.weighted import standard_error
 
 __all__ = ["roster"]
 
 
 def roster(
-    test: Table, fits: Mapping[str, Stacking], contributions: Mapping[str, Shares], members: pd.DataFrame | None
+    test: Table,
+    fits: Mapping[str, Stacking],
+    contributions: Mapping[str, Shares],
+    members: pd.DataFrame | None,
+    colours: Mapping[str, str],
 ) -> Grid:
     """A line a member, those that matter most to the first fit on top."""
     columns: dict[str, list[Cell]] = {"member": [Cell(name, name) for name in test.names]}
@@ -29,7 +32,8 @@ def roster(
         at = [fit.names.index(member) for member in test.names]
         longest = max(float(share.values.max()), np.finfo(float).tiny)
         label = "weight" if share.simplex else share.meaning
-        columns[f"{label}, {name}" if len(fits) > 1 else label] = [_bar(share.values[k], longest) for k in at]
+        bars = [_bar(share.values[k], longest, colours[name]) for k in at]
+        columns[f"{label}, {name}" if len(fits) > 1 else label] = bars
     if "log_q" in test.gives:
         columns["test log density"] = [_log_density(log_q, test.row_weights) for log_q in test.log_q]
     if "rank" in test.gives:
@@ -41,9 +45,9 @@ def roster(
     return grid("Members", list(columns), rows)
 
 
-def _bar(share: float, longest: float) -> Cell:
+def _bar(share: float, longest: float, tint: str) -> Cell:
     text = "0" if share == 0 else "<0.0001" if share < 5e-5 else f"{share:.4f}"
-    return Cell(text, float(share), bar=float(share) / longest)
+    return Cell(text, float(share), bar=float(share) / longest, tint=tint)
 
 
 def _log_density(log_q: np.ndarray, a: np.ndarray) -> Cell:
@@ -56,7 +60,7 @@ def _log_density(log_q: np.ndarray, a: np.ndarray) -> Cell:
     value = float(a @ log_q)
     if not np.isfinite(value):
         return Cell(number(value), value)
-    return Cell(plus_minus(value, standard_error(log_q, a)).replace("-", "−"), value)
+    return Cell(with_error(value, standard_error(log_q, a)), value)
 
 
 def _rank_distances(test: Table) -> list[float]:

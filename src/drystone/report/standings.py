@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from drystone.compare import Comparison
-from drystone.report.grid import Cell, Grid, grid, number
+from drystone.report.grid import Cell, Grid, grid, number, with_error
 from drystone.report.verdict import ERRORS, judge
-from drystone.uncertain import plus_minus
 
 __all__ = ["Standing", "Whisker", "standings"]
 
@@ -59,8 +58,10 @@ def _standing(metric: str, block: pd.DataFrame) -> Standing:
         [
             Cell(f"best ({line['member']})" if line["member"] else str(line["method"])),
             _measured(line["value"], line["se"]),
-            *_gain(line["gain"], line["gain_se"], line["method"] == "best"),
-            *_gain(line["gain_over_uniform"], line["gain_over_uniform_se"], line["method"] == "uniform"),
+            *_gain(line["gain"], line["gain_se"], line["value"], line["method"] == "best"),
+            *_gain(
+                line["gain_over_uniform"], line["gain_over_uniform_se"], line["value"], line["method"] == "uniform"
+            ),
         ]
         for line in block.to_dict("records")
     ]
@@ -73,14 +74,14 @@ def _measured(value: float, se: float, sign: str = "") -> Cell:
         return Cell("–")
     if not np.isfinite(value):
         return Cell(number(value), float(value))
-    return Cell(plus_minus(value, se, sign).replace("-", "−"), float(value))
+    return Cell(with_error(value, se, sign), float(value))
 
 
-def _gain(gain: float, se: float, against_itself: bool) -> tuple[Cell, Cell]:
+def _gain(gain: float, se: float, value: float, against_itself: bool) -> tuple[Cell, Cell]:
     """The gain and what it means; nothing for a method against itself."""
     if against_itself:
         return Cell(""), Cell("")
-    tone = judge(gain, se)
+    tone = judge(gain, se, value)
     return _measured(gain, se, "+"), Cell(WORDS[tone], tone=tone)
 
 

@@ -9,18 +9,28 @@ import numpy as np
 
 from drystone.compare import Comparison
 from drystone.report.exact import Distances
-from drystone.report.grid import number
+from drystone.report.grid import bound, number, with_error
 from drystone.report.shares import Shares
 from drystone.stacking import Stacking
 from drystone.table import Table
-from drystone.uncertain import plus_minus
 
 __all__ = ["Tile", "Verdict", "judge", "tiles", "verdict"]
 
 # A difference counts when it exceeds two of its standard errors: by chance that happens in about 5 % of runs.
 ERRORS = 2.0
+# Nor does one count that rounding can make, as a share of the value itself.
+ROUNDING = 1e-12
 # The exact posterior cannot be beaten in expectation, so an alarm that it was needs more.
 IMPOSSIBLE = 4.0
+# Remarks on the gain over the best member and over uniform weights.
+OVER_BEST = {
+    "same": "By this measure the best member alone does as well.",
+    "worse": "The best member alone does better; more validation simulations may help.",
+}
+OVER_UNIFORM = {
+    "same": "Uniform weights do as well.",
+    "worse": "Uniform weights do better than the fitted ones; more validation simulations may help.",
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,7 @@ class Verdict:
     """The first thing a reader sees.
 
     Attributes:
-        tone: "better", "worse", "same" or "unknown", against the best member.
+        tone: "better", "worse", "same" or "unknown" against the best member; "worse" if uniform weights win.
         headline: one sentence.
         remarks: further sentences.
     """
@@ -47,8 +57,13 @@ class Tile:
     detail: str = ""
 
 
-def judge(gain: float, se: float) -> str:
+def judge(gain: float, se: float, value: float = 0.0) -> str:
     """Say "better" or "worse" if the gain is more than two standard errors from 0, else "same"; of NaN, "unknown".
+
+    Args:
+        gain: the difference.
+        se: its standard error.
+        value: one of the two that differ: less than its rounding error is no gain.
 
     Example:
         >>> judge(0.12, 0.02), judge(-0.12, 0.02), judge(0.03, 0.02), judge(float("inf"), float("nan"))
@@ -58,7 +73,8 @@ def judge(gain: float, se: float) -> str:
         return "better" if gain > 0 else "worse"
     if np.isnan(gain) or np.isnan(se):
         return "unknown"
-    return "same" if abs(gain) <= ERRORS * se else "better" if gain > 0 else "worse"
+    floor = ROUNDING * abs(value) if np.isfinite(value) else 0.0
+    return "same" if abs(gain) <= max(ERRORS * se, floor) else "better" if gain > 0 else "worse"
 
 
 def verdict(comparison: Comparison, name: str, test: Table, exact: Distances | None) -> Verdict:
@@ -72,15 +88,14 @@ def verdict(comparison: Comparison, name: str, test: Table, exact: Distances | N
     over_best = _clause(lead, "gain", f"the best of {test.K} members")
     over_uniform = _clause(lead, "gain_over_uniform", "uniform weights", verb_before=over_best.split()[0])
     headline = f"{subject} {over_best} and {over_uniform}"
-    tone = judge(lead["gain"], lead["gain_se"])
-    remarks = {
-        "same": ["By this measure the best member alone does as well."],
-        "worse": ["The best member alone does better; more validation simulations may help."],
-    }.get(tone, [])
+    best = judge(lead["gain"], lead["gain_se"], lead["value"])
+    uniform = judge(lead["gain_over_uniform"], lead["gain_over_uniform_se"], lead["value"])
+    tone = "worse" if uniform == "worse" else best
+    remarks = [remark for remark in (OVER_BEST.get(best), OVER_UNIFORM.get(uniform)) if remark]
     if exact is not None and lead["metric"] == "log density":
-        distance = plus_minus(exact.stacked.value, exact.stacked.se)
+        distance = with_error(exact.stacked.value, exact.stacked.se)
         headline += f"; it is {distance} nats from the exact posterior"
-        remarks += _on_exact(exact, tone)
+        remarks += _on_exact(exact, best)
     # A number is not parted from its error, nor from its unit.
     headline = headline.replace(" ± ", "\u00a0±\u00a0").replace(" nats", "\u00a0nats")
     return Verdict(tone, f"{headline}.", (*remarks, *_on_ranks(comparison, name, test)))
@@ -101,7 +116,7 @@ def tiles(
         shown.append(_tile("from the exact posterior", exact.stacked.value, exact.stacked.se, " nats"))
     shown.append(Tile("members that matter", str(np.count_nonzero(contribution.values)), f"of {len(fit.names)}"))
     if fit.gap is not None:
-        shown.append(Tile("from the optimal weights, certified", f"≤ {number(fit.gap, 1)}"))
+        shown.append(Tile("from the optimal weights, certified", f"≤ {bound(fit.gap, 1)}"))
     return shown
 
 
@@ -114,7 +129,9 @@ def _lead(comparison: Comparison, name: str) -> dict[str, Any] | None:
 def _tile(label: str, value: float, se: float, unit: str, sign: str = "") -> Tile:
     if not np.isfinite(value):
         return Tile(label, number(value))
-    size, error = plus_minus(value, se, sign).replace("-", "−").split(" ± ")
+    size, error = with_error(value, se, sign).split(" ± ")
+    if np.isnan(se):
+        return Tile(label, size, f"{unit} ± unknown".strip())
     return Tile(label, size, f"± {error}{unit}")
 
 
@@ -123,15 +140,16 @@ def _clause(line: dict[str, Any], column: str, reference: str, verb_before: str 
     gain, se = line[column], line[f"{column}_se"]
     in_nats = line["metric"] == "log density"
     metric, unit = ("", " nats") if in_nats else (f"the {line['metric']} ", "")
-    tone = judge(gain, se)
+    tone = judge(gain, se, line["value"])
     if tone == "unknown":
-        return f"cannot be compared with {reference} by {line['metric']}"
+        known = "" if np.isnan(gain) else f" ({with_error(gain, se, '+')}{unit})"
+        return f"cannot be compared with {reference} by {line['metric']}{known}"
     if tone == "same":
-        size = plus_minus(gain, se, "+").replace("-", "−")
+        size = with_error(gain, se, "+")
         verb = "neither gains nor loses" if in_nats else f"leaves {metric}as it is"
         return f"{verb} against {reference} ({size}{unit})"
     verb = {True: ("gains", "loses"), False: ("improves", "worsens")}[in_nats][tone == "worse"]
-    size = plus_minus(abs(gain), se) if np.isfinite(gain) else "infinitely many"
+    size = with_error(abs(gain), se) if np.isfinite(gain) else "infinitely many"
     by = "" if in_nats else "by "
     amount = f"{by}{size}{unit} {'over' if tone == 'better' else 'against'} {reference}"
     return amount if verb == verb_before else f"{verb} {metric}{amount}"

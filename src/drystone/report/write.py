@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,6 +95,9 @@ def write(
     if not set(fits) <= set(comparison.fits):
         unjudged = [name for name in fits if name not in comparison.fits]
         raise ValueError(f"`comparison` does not judge {unjudged}; it judges {list(comparison.fits)}.")
+    if test.effective_rows <= 1:  # resampling one row gives it again: no spread, but no certainty either
+        unknown = dict.fromkeys(("se", "gain_se", "gain_over_uniform_se"), np.nan)
+        comparison = replace(comparison, frame=comparison.frame.assign(**unknown))
     contributions = {name: shares(fit, test) for name, fit in fits.items()}
     name, fit = next(iter(fits.items()))
     best = str(comparison.frame["member"].iloc[0])
@@ -111,8 +116,10 @@ def write(
         advice=_sentences(advice),
         standings=standings(comparison),
         left_out=comparison.left_out,
-        certificates=[certificate(name, fit, contributions[name], test) for name, fit in fits.items()],
-        roster=roster(test, fits, contributions, members),
+        certificates=[
+            certificate(name, fit, contributions[name], test, colours[name]) for name, fit in fits.items()
+        ],
+        roster=roster(test, fits, contributions, members, colours),
         ranks=ranks,
         coverage=coverage,
         background=background,
@@ -159,9 +166,9 @@ def _calibration(
 
 
 def _sentences(advice: Advice | Sequence[str]) -> tuple[str, ...]:
-    """One by one, without the dashes that advice prints them with."""
+    """One by one, without the dashes that advice prints them with, and with true minuses."""
     lines = advice if isinstance(advice, Sequence) else str(advice).splitlines()
-    return tuple(line.removeprefix("- ") for line in lines)
+    return tuple(re.sub(r"(?<![^\s(])-(?=\d)", "−", line.removeprefix("- ")) for line in lines)
 
 
 def _alarms(fits: Mapping[str, Stacking], left_out: Mapping[str, str]) -> list[str]:
