@@ -14,12 +14,13 @@ import drystone as ds
 from drystone.cli.main import main
 from drystone.experiments import NAMES, experiment, reproduce
 from drystone.experiments.compression import compress
-from drystone.experiments.ensembles import Plan, Setting, exact, members, shown, simulations
+from drystone.experiments.ensembles import Plan, Setting, exact, members, shown, simulations, tables
 from drystone.experiments.published import published
 from drystone.experiments.ranks import rank_curves, rank_rows
 from drystone.experiments.record import Record
 from drystone.experiments.rivals import log_densities, mean, rivals
 from drystone.experiments.scoreboard import COVERAGE, scoreboard, shortfalls
+from drystone.trained import TrainedMember
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,21 @@ def test_members_are_trained_once(tmp_path, monkeypatch):
     again = members(setting, plan)
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a.flow.parameters, b.flow.parameters)
+
+
+def test_a_member_that_fails_on_one_kind_of_simulations_is_left_out_of_both(tmp_path, monkeypatch):
+    plan, setting = Plan(tmp_path, quick=True, workers=1), Setting("gaussian_mixture", members=3, epochs=2)
+    sample = TrainedMember.sample
+
+    def failing(member, n, y, *, seed=None):
+        if member.name == "nsf-001" and len(y) and (y == simulations(setting, plan, "test")[1][0]).all(1).any():
+            raise RuntimeError("out of order")
+        return sample(member, n, y, seed=seed)
+
+    monkeypatch.setattr(TrainedMember, "sample", failing)
+    with pytest.warns(UserWarning, match="1 of 3 members are left out"):
+        validation, test = tables(setting, plan)
+    assert validation.names == test.names == ("nsf-000", "nsf-002")
 
 
 def test_exact_densities_are_the_tasks_and_are_kept(tmp_path, monkeypatch):

@@ -48,7 +48,8 @@ def run(plan: Plan) -> dict[str, Any]:
     for setting in SETTINGS:
         ensemble = members(setting, plan)
         validation, _ = tables(setting, plan)
-        posteriors = {method: fit.posterior(ensemble) for method, fit in rivals(validation).items()}
+        named = dict(zip(ensemble.names, ensemble, strict=True))
+        posteriors = {method: fit.posterior(named) for method, fit in rivals(validation).items()}
         source, pairs = references(setting, plan, n)
         accuracies: dict[str, list[float]] = {method: [] for method in posteriors}
         for y, reference in pairs[: QUICK_OBSERVATIONS if plan.quick else OBSERVATIONS]:

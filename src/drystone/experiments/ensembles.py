@@ -146,7 +146,10 @@ def members(setting: Setting, plan: Plan) -> Ensemble:
 def tables(setting: Setting, plan: Plan) -> tuple[Table, Table]:
     """Return the members on the stacking and on the test simulations: densities, ranks, moments, intervals."""
     ensemble = members(setting, plan)
-    return tabulated(ensemble, setting, plan, "stacking"), tabulated(ensemble, setting, plan, "test")
+    validation, test = (tabulated(ensemble, setting, plan, use) for use in ("stacking", "test"))
+    # A member that failed on one of them is left out of both.
+    both = [name for name in validation.names if name in test.names]
+    return validation.select(members=both), test.select(members=both)
 
 
 def tabulated(ensemble: Ensemble, setting: Setting, plan: Plan, use: Use) -> Table:

@@ -7,6 +7,7 @@ members see the summaries through one compression fitted to the training simulat
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,13 +73,19 @@ QUICK = Survey(
 Sets = dict[str, tuple[Array, Array]]
 
 
+def folder(plan: Plan) -> Path:
+    """Return where the compressed data, the members and their tables are kept."""
+    return plan.directory / "ensembles" / f"nsf-minisimbig{'-quick' if plan.quick else ''}-seed{plan.seed}"
+
+
 def compressed(survey: Survey, plan: Plan) -> Sets:
     """Return parameters and compressed data for training, stacking and test, from disk if they are there."""
-    folder = plan.directory / ("minisimbig-quick" if plan.quick else "minisimbig")
-    path = folder / "compressed.npz"
+    path = folder(plan) / "compressed.npz"
     if not path.exists():
         task, sizes = MiniSimBIG(n=survey.cells), (survey.training, survey.stacking, survey.test)
-        theta, y = simulate(task, n=sum(sizes), seed=plan.seed, workers=plan.workers, directory=folder)
+        # In a folder of their own, because they take an hour and may have been made before.
+        made = plan.directory / ("minisimbig-quick" if plan.quick else "minisimbig")
+        theta, y = simulate(task, n=sum(sizes), seed=plan.seed, workers=plan.workers, directory=made)
         theta, y = (np.split(rows, np.cumsum(sizes)[:-1]) for rows in (theta, y))
         fitted = compress(
             theta[0], y[0], task.prior, components=survey.components, folds=survey.folds, seed=plan.seed
@@ -94,16 +101,15 @@ def compressed(survey: Survey, plan: Plan) -> Sets:
 def tables(survey: Survey, plan: Plan, sets: Sets) -> tuple[Table, Table]:
     """Return the members on the stacking and on the test simulations."""
     task = MiniSimBIG(n=survey.cells)
-    folder = plan.directory / "ensembles" / f"nsf-minisimbig{'-quick' if plan.quick else ''}-seed{plan.seed}"
     theta, y = sets["training"]
     ensemble = train(
         theta, y, members=survey.members, family="nsf", sweep=survey.sweep, seed=plan.seed, prior=task.prior,
-        workers=plan.workers, directory=folder / "members", epochs=survey.epochs,
+        workers=plan.workers, directory=folder(plan) / "members", epochs=survey.epochs,
     )  # fmt: skip
     validation, test = (
         tabulate(
             ensemble, *sets[use], draws=survey.draws, seed=plan.seed, workers=plan.workers,
-            directory=folder / use, parameters=task.parameters,
+            directory=folder(plan) / use, parameters=task.parameters,
         )
         for use in ("stacking", "test")
     )  # fmt: skip
