@@ -224,3 +224,10 @@ def test_a_forced_command_that_is_interrupted_continues_without_force(fails, run
 
     monkeypatch.setattr("drystone.stack", interrupted, raising=False)
     assert "without --force continues" in fails("stack", run.path, "--force", code=130)
+
+
+def test_files_of_members_are_spoken_of_as_the_shell_has_them(fails, tmp_path):
+    (tmp_path / "a.npz").write_text("no array")
+    assert "--drop" in fails("stack", tmp_path / "*.npz")
+    np.savez(tmp_path / "a.npz", log_q=np.zeros(5))
+    assert "write it into the files" in fails("stack", tmp_path / "*.npz")

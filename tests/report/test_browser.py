@@ -171,3 +171,11 @@ def test_without_scripts_it_still_reads(browser, report):
     assert not page.locator("button.theme").is_visible()
     assert not page.get_by_label("Search").is_visible()
     context.close()
+
+
+def test_cards_are_not_cut_on_a_phone_and_the_comparison_fits_a_desktop(page):
+    reach = "all => all.map(e => e.scrollWidth - e.clientWidth)"
+    page.set_viewport_size({"width": 1200, "height": 900})
+    assert max(page.locator(".compared").evaluate_all(reach)) <= 0
+    page.set_viewport_size({"width": 375, "height": 800})
+    assert max(page.locator(".card .scroll").evaluate_all(reach)) <= 0

@@ -246,9 +246,9 @@ def test_a_run_is_used_by_one_process_at_a_time(tmp_path):
 
 
 def test_what_a_killed_process_left_half_done_is_cleared_away(run):
-    (run.members / ".maf-002.json.0f.tmp").write_text("{")
-    (run.path / ".table.zarr.0f.tmp").mkdir()
-    run.table.rename(run.path / ".table.zarr.1f.old")
+    (run.members / f".maf-002.json.{'0f' * 16}.tmp").write_text("{")
+    (run.path / f".table.zarr.{'0f' * 16}.tmp").mkdir()
+    run.table.rename(run.path / f".table.zarr.{'1f' * 16}.old")
     with run.opened():
         assert stages.tabulate(run, tiny.CONFIG).K == 3
     assert not [path for path in run.path.rglob(".*") if path.name != ".lock"]

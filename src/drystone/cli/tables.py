@@ -28,12 +28,22 @@ def read_table(source: Path, drop: bool = False) -> Table:
     import drystone as ds
 
     if _of_members(source):
-        return ds.adapters.from_files(str(source), missing="drop" if drop else "raise")
+        try:
+            return ds.adapters.from_files(str(source), missing="drop" if drop else "raise")
+        except ValueError as error:
+            raise ValueError(_for_the_shell(str(error))) from None
     return ds.Table.load(source)
 
 
 def _of_members(source: Path) -> bool:
     return any(letter in str(source) for letter in "*?[") or source.suffix == ".npz"
+
+
+def _for_the_shell(sentence: str) -> str:
+    """A sentence about arguments in Python, about flags and files."""
+    return sentence.replace('pass missing="drop"', "call `drystone stack` with --drop").replace(
+        "pass it: from_files(..., theta=...)", "write it into the files with ds.adapters.to_file(..., theta=...)"
+    )
 
 
 def judge_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> Judged:

@@ -137,7 +137,7 @@ class Config:
     def __post_init__(self) -> None:
         if not self.fits:
             raise ValueError(
-                "[fits] must have a section [fits.NAME] or more; got none: add one, or remove [fits]."
+                "[fits] must have at least one section [fits.NAME]; got none: add one or remove [fits]."
             )
         for name in self.fits:
             _check_fit_name(name)
