@@ -156,6 +156,8 @@ def connect(address: str) -> Any:
     """
     try:
         from distributed import Client
+        from distributed.comm.addressing import parse_address
+        from distributed.comm.registry import get_backend
     except ImportError:
         raise ImportError("a cluster needs Dask, which is not installed: pip install 'drystone[dask]'.") from None
     file = Path(address)
@@ -164,6 +166,7 @@ def connect(address: str) -> Any:
             raise FileNotFoundError(f"there is no scheduler file {address!r}; is the scheduler running?")
         return Client(scheduler_file=address)
     try:
+        get_backend(parse_address(address)[0])  # a client of an unknown kind would leave half of itself behind
         return Client(address, timeout=10)
     except (OSError, ValueError) as error:
         raise ConnectionError(

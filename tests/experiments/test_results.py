@@ -17,7 +17,8 @@ TABLES = [name for name in ("table1", "table2") if name in RECORDS]
 BOARDS = [(name, task) for name in TABLES for task in RECORDS[name].result["tasks"]]
 
 
-@pytest.mark.parametrize("name", SECTIONS)
+# The README has its table from the day on which the experiment has run.
+@pytest.mark.parametrize("name", [name for name in SECTIONS if name != "paper" or "table2" in RECORDS])
 def test_the_pages_show_the_results(name):
     shown = [
         found
