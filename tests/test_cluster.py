@@ -1,6 +1,8 @@
 """On a Dask cluster of processes: the same results as here, and a killed worker costs nothing but time."""
 
+import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -11,8 +13,10 @@ import numpy as np
 import pytest
 
 import drystone as ds
+import tiny_run
 from conftest import make_table
 from drystone import storage
+from drystone.cli.main import main
 from drystone.execution import connect
 from drystone.tabulation.store import Store
 from table_in_blocks import stored
@@ -144,3 +148,37 @@ def test_stacking_in_blocks_is_the_same(client, tmp_path, score):
     here, there = ds.stack(table, score=score), ds.stack(table, score=score, client=client)
     np.testing.assert_array_equal(there.weights, here.weights)
     assert there.loss == here.loss
+
+
+def test_the_command_line_makes_the_same_run_on_a_cluster(cluster, client, tmp_path, capsys):
+    here = tiny_run.make(tmp_path / "here")
+    there, on_cluster = str(tmp_path / "there"), ["--cluster", cluster.scheduler_address]
+    shutil.copytree(here.path, there, ignore=lambda *_: {"simulations.zarr", "members", "table.zarr", "fits"})
+    (tmp_path / "there" / "manifest.json").unlink()
+    for verb in ("simulate", "train", "tabulate", "stack"):
+        assert main([verb, there, *on_cluster]) == 0, capsys.readouterr().err
+    for name in ("manifest.json", "fits/log.json", "fits/hybrid.json"):  # the manifest has checksums of all files
+        assert (tmp_path / "there" / name).read_bytes() == (here.path / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("flags", [["--workers", "2"], "cluster"], ids=["workers", "cluster"])
+def test_the_command_line_stacks_tables_larger_than_memory(cluster, client, tmp_path, capsys, flags):
+    table = make_table(N=400, S=7)
+    stored(table, tmp_path / "table.zarr", blocks=5)
+    flags = ["--cluster", cluster.scheduler_address] if flags == "cluster" else flags
+    fits = []
+    for limit in ([], ["--memory", "0.000001"]):
+        assert main(["stack", str(tmp_path / "table.zarr"), "--json", *limit, *(flags if limit else [])]) == 0
+        fits.append(json.loads(capsys.readouterr().out))
+    assert fits[0]["solver"] == fits[1]["solver"]
+    expected = ds.stack(table, tol=1e-12).weights
+    for fit in fits:
+        np.testing.assert_allclose(list(fit["weights"].values()), expected, atol=1e-5)
+    assert fits[1]["gap"] < 1e-8
+
+
+def test_workers_of_this_machine_and_a_cluster_exclude_each_other(cluster, tmp_path, capsys):
+    ds.toy.table(30, seed=1).save(tmp_path / "table.zarr")
+    flags = ["--workers", "2", "--cluster", cluster.scheduler_address]
+    assert main(["stack", str(tmp_path / "table.zarr"), *flags]) == 2
+    assert "a cluster has workers of its own" in capsys.readouterr().err

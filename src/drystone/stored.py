@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from drystone import table_files
+from drystone.checksums import check_seal
 from drystone.execution import Executor, crew, in_order
-from drystone.files import recover
 from drystone.selection import columns_for, positions, scaled_weights
 from drystone.source import Columns, Key, Source
 from drystone.table import Statistic, Table
@@ -49,20 +49,21 @@ class StoredTable(Table):
     def at(cls, path: str | os.PathLike[str], memory: int) -> StoredTable:
         """The table of a store."""
         path = Path(path)
-        recover(path)
-        if not path.exists():
-            raise FileNotFoundError(f"no table at '{path}'.")
         if path.suffix != ".zarr":
             raise ValueError(
                 f"only a `.zarr` table can be opened without reading it; got '{path}'. Use Table.load."
             )
         source = Source(str(path.resolve()))
-        table_files.check_format(source.attributes)
+        with table_files.reading(path):
+            attributes = source.attributes
+            if sum(file.stat().st_size for file in path.rglob("*")) <= memory:  # a larger one would be read twice
+                check_seal(path, attributes)
+        table_files.check_format(attributes)
         table = object.__new__(cls)
-        table.memory, table.names = memory, tuple(source.attributes["member"])
-        table.parameters = tuple(source.attributes["parameter"])
-        table.left_out = json.loads(source.attributes.get("left_out", "{}"))
-        table._S = source.attributes.get("S")
+        table.memory, table.names = memory, tuple(attributes["member"])
+        table.parameters = tuple(attributes["parameter"])
+        table.left_out = json.loads(attributes.get("left_out", "{}"))
+        table._S = attributes.get("S")
         table.K, table.weighted = len(table.names), "row_weights" in source.group
         everything = range(source.array("theta").shape[0])
         return table._of(source, np.arange(table.K), everything, None)

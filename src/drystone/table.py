@@ -14,7 +14,7 @@ import numpy as np
 
 from drystone import table_files
 from drystone.arrays import as_numpy, checked
-from drystone.draws import covariance, share_below
+from drystone.draws import check_shares, covariance, share_below
 from drystone.selection import columns_for, different_names, positions, scaled_weights, some
 
 if TYPE_CHECKING:
@@ -112,11 +112,8 @@ class Table:
             )
         if 0 in sizes.values():
             raise ValueError(f"a Table needs at least one row of each kind; got sizes {sizes}.")
-        if "rank" in self._statistics and not _within_unit(self.rank):
-            raise ValueError(
-                "`rank` must be in [0, 1]: the share of draws ≤ theta; got values from "
-                f"{np.nanmin(self.rank):g} to {np.nanmax(self.rank):g}. Divide integer ranks by S."
-            )
+        if "rank" in self._statistics:
+            check_shares(self.rank)
 
         self.K: int = sizes["K"]
         self.y = None if y is None else as_numpy(y)
@@ -265,16 +262,18 @@ class Table:
 
         def part(array: Any) -> np.ndarray:
             if isinstance(array, np.ndarray):
-                return array[k] if rows is None else array[:, n] if members is None else array[np.ix_(k, n)]
+                chosen = array[k] if rows is None else array[:, n] if members is None else array[np.ix_(k, n)]
+                # Sums go along memory: in another layout their last digits would be others.
+                return np.ascontiguousarray(chosen)
             return np.stack([np.asarray(array[int(i)])[n] for i in k])
 
         chosen = self._bare(self.theta[n], None if self.y is None else self.y[n])
         chosen.K, chosen.names = len(k), tuple(self.names[i] for i in k)
         chosen._statistics = {key: part(array) for key, array in self._statistics.items()}
-        weights = self.row_weights[n]
-        if weights.sum() == 0:
+        weights = self.row_weights[n] if self.weighted else None
+        if weights is not None and weights.sum() == 0:
             raise ValueError("all selected rows have `row_weights` 0.")
-        chosen.weighted, chosen.row_weights = self.weighted, weights / weights.sum()
+        chosen.weighted, chosen.row_weights = self.weighted, scaled_weights(weights, len(n))
         return chosen
 
     def split(self, fraction: float = 0.5, seed: int = 0) -> tuple[Table, Table]:
@@ -287,8 +286,7 @@ class Table:
 
     def reweighted(self, row_weights: np.ndarray) -> Table:
         """The same table with other row weights (kernel weights near an observation, for one)."""
-        other = self._bare(self.theta, self.y)
-        other.K, other.names, other._statistics = self.K, self.names, self._statistics
+        other = self.scratch()
         other.weighted, other.row_weights = True, scaled_weights(row_weights, self.N)
         return other
 
@@ -366,7 +364,8 @@ class Table:
     def open(path: str | os.PathLike[str], memory: int = 2**30) -> StoredTable:
         """The table at ``path`` (``.zarr``) without reading it: for tables larger than memory.
 
-        :func:`drystone.stack` works through it in blocks of rows; selecting rows or members reads nothing.
+        :func:`drystone.stack` works through it in blocks of rows; selecting rows or members reads nothing. Its
+        checksum is looked at if it would fit into ``memory``.
 
         Args:
             path: what :meth:`save` or :meth:`create` wrote.
@@ -400,8 +399,3 @@ def _float(array: np.ndarray) -> np.ndarray:
 def _level(level: float) -> float:
     """A level as a key: 1 − 0.1/2 and 0.95 are the same level."""
     return round(float(level), 12)
-
-
-def _within_unit(rank: np.ndarray) -> bool:
-    finite = rank[np.isfinite(rank)]
-    return finite.size == 0 or bool(finite.min() >= 0 and finite.max() <= 1)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
     from drystone.table import Table
 
-__all__ = ["BLOCK", "Writer", "check_format", "from_dataset", "load", "rows_within", "save", "to_dataset"]
+__all__ = [
+    "BLOCK",
+    "Writer",
+    "check_format",
+    "from_dataset",
+    "load",
+    "reading",
+    "rows_within",
+    "save",
+    "to_dataset",
+]
 
 FORMAT, VERSION = "drystone-table", 1
 # Bytes of a block of rows of one statistic of all members: what is worked on at a time.
@@ -270,17 +280,24 @@ class Writer:
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The arguments of the table that a file holds."""
-    suffix = _suffix(path)
+    read = _read_zarr if _suffix(path) == ".zarr" else _read_netcdf
+    with reading(path):
+        contents = read(Path(path))
+    return _arguments(*contents)
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Read a table in the body: it is there, and what goes wrong says that it is damaged."""
     recover(path)
     if not Path(path).exists():
         raise FileNotFoundError(f"no table at {os.fspath(path)!r}.")
     try:
-        contents = _read_zarr(Path(path)) if suffix == ".zarr" else _read_netcdf(Path(path))
+        yield
     except DamagedError:
         raise
     except Exception as error:  # each library has errors of its own for files it cannot make sense of
         raise DamagedError(f"{os.fspath(path)!r} cannot be read as a table: {error}") from error
-    return _arguments(*contents)
 
 
 def _read_zarr(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:

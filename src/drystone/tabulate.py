@@ -133,7 +133,7 @@ def tabulate(
                     progress.update(len(job.theta))
 
     with tqdm(total=len(named) * len(theta), unit=" rows", disable=None) as progress:
-        for job, part in parts(missing(), workers, client):
+        for job, part in parts(missing(), workers, client, stoppable=plan.limit is not None):
             if store is not None and not part.reason:
                 store.keep(job, part)
             collected.put(job, part)
@@ -172,11 +172,10 @@ class Collected:
             if key not in part.statistics:
                 self.without.setdefault(key, set()).add(name)
         for key, rows in part.statistics.items():
-            array = self.arrays.get(key, np.zeros((0,), rows.dtype))
-            dtype = np.result_type(array, rows)
-            if array.size == 0:
-                array = np.zeros((len(self.names), self.N, *rows.shape[1:]), dtype)
-            self.arrays[key] = array.astype(dtype, copy=False)
+            if key not in self.arrays:
+                self.arrays[key] = np.zeros((len(self.names), self.N, *rows.shape[1:]), rows.dtype)
+            # Wide enough for every member's draws.
+            self.arrays[key] = self.arrays[key].astype(np.result_type(self.arrays[key], rows), copy=False)
             self.arrays[key][self.names.index(name), job.start : job.start + len(rows)] = rows
 
     def table(self, theta: np.ndarray, y: np.ndarray, parameters: Sequence[str] | None, row_weights: Any) -> Table:
@@ -197,7 +196,7 @@ class Collected:
             parameters=parameters,
             row_weights=row_weights,
             left_out=self.left_out,
-            S=self.draws or None,
+            S=self.draws if "rank" in held else None,
             **{key: array for key, array in held.items() if isinstance(key, str)},
         )
 

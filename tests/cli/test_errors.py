@@ -230,4 +230,4 @@ def test_files_of_members_are_spoken_of_as_the_shell_has_them(fails, tmp_path):
     (tmp_path / "a.npz").write_text("no array")
     assert "--drop" in fails("stack", tmp_path / "*.npz")
     np.savez(tmp_path / "a.npz", log_q=np.zeros(5))
-    assert "write it into the files" in fails("stack", tmp_path / "*.npz")
+    assert "write it into the files, ds.adapters.to_file" in fails("stack", tmp_path / "*.npz")

@@ -212,7 +212,7 @@ def test_a_full_disk_loses_nothing(run, monkeypatch):
 
     monkeypatch.setattr("drystone.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"), run.opened():
-        stages.stack(run, tiny.CONFIG, {"log": (ds.Mixture(), ds.LogScore())}, force=True)
+        stages.stack(run, tiny.CONFIG, {"log": (ds.Mixture(), ds.LogScore())}, memory=2**30, force=True)
     monkeypatch.undo()
     after = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
     assert {p: c for p, c in after.items() if p.name != ".lock"} == {

@@ -61,13 +61,18 @@ def from_files(
         lines = "\n".join(f"  {name}: {reason}" for name, reason in left_out.items())
         message = f"{len(left_out)} members are missing or unusable:\n{lines}"
         if missing == "raise" or not files:
-            raise ValueError(f'{message}\nRun their jobs again, or pass missing="drop" to go on with the others.')
+            raise ValueError(
+                f'{message}\nRun their jobs again, or go on with the others: missing="drop" '
+                "(--drop on the command line)."
+            )
         warnings.warn(f"{message}\nGoing on with the other {len(files)}.", stacklevel=2)
     _warn_of_fields(files)
     held = {key: next((f.arrays[key] for f in files if key in f.arrays), None) for key in ("theta", "y")}
     theta, y = held["theta"] if theta is None else theta, held["y"] if y is None else y
     if theta is None:
-        raise ValueError("no file has `theta`; pass it: from_files(..., theta=...).")
+        raise ValueError(
+            "no file has `theta`: write it into the files, ds.adapters.to_file(..., theta=...), or pass `theta`."
+        )
     stacked: dict[str, Any] = {
         key: np.stack([file.arrays[key] for file in files])
         for key in ("log_q", "rank", "mean", "cov")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +58,8 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
         with _stage(5, "compare", f"on the other {asked.test:,}, which nothing was fitted to"):
             judged = judge(home, config, exact=True)
         with _stage(6, "report", "all of it, with pictures"):
-            report_of_run(home, config, judged, f"drystone demo {directory}")
+            command = ["drystone", "demo", str(directory), *(["--quick"] if quick else [])]
+            report_of_run(home, config, judged, shlex.join(command))
     say(
         f"\n{screen(judged)}\n\n{click.style(judged.verdict, bold=True)}\nReport: {home.report.resolve()}",
         run=home.path,

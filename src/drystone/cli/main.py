@@ -109,7 +109,8 @@ def _sentence(error: Exception) -> str:
     """What went wrong, on one line."""
     text = " ".join(str(error).split())
     if getattr(error, "errno", None) in FULL or os.strerror(errno.ENOSPC) in text:
-        where = f" while writing {error.filename}" if getattr(error, "filename", None) else ""  # type: ignore[attr-defined]
+        filename = getattr(error, "filename", None)
+        where = f" while writing {filename}" if filename else ""
         return (
             f"the disk is full{where}. What was there before is untouched; free some space and repeat the command."
         )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import operator
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drystone.spelling import unknown
@@ -58,7 +60,7 @@ def score(text: str) -> Score:
     made = [_make(term, SCORES) for term in terms]
     if len(terms) == 1 and terms[0].coefficient == 1:
         return made[0]
-    return sum(coefficient * one for (coefficient, _, _), one in zip(terms, made, strict=True))  # type: ignore[return-value]
+    return reduce(operator.add, (term.coefficient * one for term, one in zip(terms, made, strict=True)))
 
 
 def form(text: str) -> Form:

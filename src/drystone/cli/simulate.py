@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, force_option, run_argument, say, verb, workers_option
+from drystone.cli.verb import (
+    cluster_option,
+    configuration,
+    force_option,
+    hands,
+    run_argument,
+    say,
+    verb,
+    workers_option,
+)
 
 
 @verb(
@@ -26,6 +35,7 @@ from drystone.cli.verb import configuration, force_option, run_argument, say, ve
 @click.option("--theta", type=click.Path(path_type=Path), help="Parameters of simulations made elsewhere (.npy).")
 @click.option("--y", type=click.Path(path_type=Path), help="Their data (.npy), a row each.")
 @workers_option
+@cluster_option
 @force_option
 def simulate(
     run: Path,
@@ -37,6 +47,7 @@ def simulate(
     theta: Path | None,
     y: Path | None,
     workers: int | None,
+    cluster: str | None,
     force: bool,
 ) -> None:
     """Simulate, or take in simulations: writes simulations.zarr.
@@ -49,12 +60,12 @@ def simulate(
     if (theta is None) != (y is None):
         raise click.UsageError("--theta and --y go together.")
     home = Run(run)
-    with home.opened(create=True):
+    with home.opened(create=True), hands(cluster, workers) as client:
         config = configuration(home).changed("simulate", task=task, train=train, stack=stack, test=test, seed=seed)
         if theta is not None and y is not None:
             drawn = given.take_in(home, config, theta, y, force=force)
         else:
-            drawn = stages.simulate(home, config, workers=workers or 1, force=force)
+            drawn = stages.simulate(home, config, workers=workers or 1, client=client, force=force)
     (rows, d), m = drawn.theta.shape, drawn.y.shape[1]
     failed = sum(drawn.left_out.values())
     say(

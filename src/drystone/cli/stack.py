@@ -10,12 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drystone.cli.verb import configuration, force_option, say, verb, waiting
+from drystone.cli.verb import (
+    cluster_option,
+    configuration,
+    force_option,
+    hands,
+    say,
+    verb,
+    waiting,
+    workers_option,
+)
 
 if TYPE_CHECKING:
     from drystone import Stacking
+    from drystone.execution import Crew, Executor
     from drystone.runs import Config, Run
     from drystone.runs.config import Fit
+
+# GiB. What the statistics of all rows take must be more before they are worked through in blocks.
+MEMORY = 4.0
 
 
 @verb(
@@ -33,6 +46,14 @@ if TYPE_CHECKING:
     "--drop", is_flag=True, help="Leave out members that are not finite or cannot be read, and say which."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the fit of a table.")
+@click.option(
+    "--memory",
+    type=click.FloatRange(0, min_open=True),
+    default=MEMORY,
+    help=f"GiB of a table that may be read at once.  [{MEMORY:g}]",
+)
+@workers_option
+@cluster_option
 @force_option
 def stack(
     source: Path,
@@ -41,6 +62,9 @@ def stack(
     name: str | None,
     drop: bool,
     out: Path | None,
+    memory: float,
+    workers: int | None,
+    cluster: str | None,
     force: bool,
 ) -> None:
     """Find the weights: writes fits/.
@@ -50,22 +74,26 @@ def stack(
     Scores: log, rank, rank_moments, js, interval, moment, mean, energy; they add and scale. Forms: mixture, local,
     sample, interval. Both take arguments: interval(alpha=0.2), local(hidden=(32, 32)).
 
-    A run's fits see its stacking rows only; those of a table see all rows.
+    A run's fits see its stacking rows only; those of a table see all rows. What takes more than --memory is
+    worked through in blocks of rows: here, by --workers, or on a --cluster that sees the directory.
     """
     from drystone.cli.tables import is_table
     from drystone.runs.config import Fit
 
     given = {"form": form, "score": score, "nonfinite": "drop" if drop else None}
     given = {key: value for key, value in given.items() if value is not None}
-    if is_table(source):
-        _stack_table(source, Fit(**given), out)
-        return
-    if out is not None:
+    if out is not None and not is_table(source):
         raise click.UsageError("--out is for tables; the fits of a run are in its directory.")
-    _stack_run(source, given, name, force)
+    from drystone.execution import crew
+
+    with hands(cluster, workers) as client, crew(client, workers or 1) as workforce:
+        if is_table(source):
+            _stack_table(source, Fit(**given), out, memory, workforce)
+        else:
+            _stack_run(source, given, name, force, memory, workforce)
 
 
-def _stack_table(source: Path, asked: Fit, out: Path | None) -> None:
+def _stack_table(source: Path, asked: Fit, out: Path | None, memory: float, client: Crew) -> None:
     from drystone.cli import objectives
 
     form, score = objectives.form(asked.form), objectives.score(asked.score)
@@ -73,13 +101,16 @@ def _stack_table(source: Path, asked: Fit, out: Path | None) -> None:
     from drystone.cli.tables import read_table
 
     with waiting("stacking"):
-        fit = ds.stack(read_table(source, drop=asked.nonfinite == "drop"), form, score, nonfinite=asked.nonfinite)
+        table = read_table(source, memory=_bytes(memory), drop=asked.nonfinite == "drop")
+        fit = ds.stack(table, form, score, nonfinite=asked.nonfinite, client=client)
     if out is not None:
         fit.save(out)
     say(fit.summary() + (f"\n\nwritten to {out}" if out else ""), path=out, **_facts(fit))
 
 
-def _stack_run(source: Path, given: Mapping[str, str], name: str | None, force: bool) -> None:
+def _stack_run(
+    source: Path, given: Mapping[str, str], name: str | None, force: bool, memory: float, client: Crew
+) -> None:
     from drystone.runs import Run
     from drystone.runs.config import Fit
 
@@ -100,19 +131,31 @@ def _stack_run(source: Path, given: Mapping[str, str], name: str | None, force: 
         names = list(config.fits) if name is None else [name]
         for each in names:
             config = config.with_fit(each, replace(config.fits.get(each, Fit()), **given))
-        fits = fit_all(home, config, names, force)
+        fits = fit_all(home, config, names, memory=memory, client=client, force=force)
     words = [f"{home.fit(each)}\n{fit.summary()}" for each, fit in fits.items()]
     say("\n\n".join(words), fits={each: {"path": home.fit(each), **_facts(fit)} for each, fit in fits.items()})
 
 
-def fit_all(run: Run, config: Config, names: Iterable[str], force: bool = False) -> dict[str, Stacking]:
+def fit_all(
+    run: Run,
+    config: Config,
+    names: Iterable[str],
+    *,
+    memory: float = MEMORY,
+    client: Executor | None = None,
+    force: bool = False,
+) -> dict[str, Stacking]:
     """Make the fits of these names, or read those that are there."""
     from drystone.cli import objectives
     from drystone.runs import stages
 
     asked = {name: config.fits[name] for name in names}
     made = {name: (objectives.form(fit.form), objectives.score(fit.score)) for name, fit in asked.items()}
-    return stages.stack(run, config, made, force=force)
+    return stages.stack(run, config, made, memory=_bytes(memory), client=client, force=force)
+
+
+def _bytes(memory: float) -> int:
+    return int(memory * 2**30)
 
 
 def slug(form: str, score: str) -> str:

@@ -23,27 +23,22 @@ def is_table(source: Path) -> bool:
     return source.suffix in TABLES or _of_members(source)
 
 
-def read_table(source: Path, drop: bool = False) -> Table:
-    """Read a table, or make one of its members' files; ``drop`` leaves out those that cannot be used."""
+def read_table(source: Path, *, memory: int | None = None, drop: bool = False) -> Table:
+    """Read a table, or make one of its members' files; ``drop`` leaves out those that cannot be used.
+
+    With ``memory`` a Zarr table stays on disk, and no more than so many bytes are read at once.
+    """
     import drystone as ds
 
     if _of_members(source):
-        try:
-            return ds.adapters.from_files(str(source), missing="drop" if drop else "raise")
-        except ValueError as error:
-            raise ValueError(_for_the_shell(str(error))) from None
+        return ds.adapters.from_files(str(source), missing="drop" if drop else "raise")
+    if memory is not None and source.suffix == ".zarr":
+        return ds.Table.open(source, memory)
     return ds.Table.load(source)
 
 
 def _of_members(source: Path) -> bool:
     return any(letter in str(source) for letter in "*?[") or source.suffix == ".npz"
-
-
-def _for_the_shell(sentence: str) -> str:
-    """A sentence about arguments in Python, about flags and files."""
-    return sentence.replace('pass missing="drop"', "call `drystone stack` with --drop").replace(
-        "pass it: from_files(..., theta=...)", "write it into the files with ds.adapters.to_file(..., theta=...)"
-    )
 
 
 def judge_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> Judged:

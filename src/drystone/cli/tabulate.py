@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, force_option, run_argument, say, verb, workers_option
+from drystone.cli.verb import (
+    cluster_option,
+    configuration,
+    force_option,
+    hands,
+    run_argument,
+    say,
+    verb,
+    workers_option,
+)
 
 
 @verb(
@@ -18,9 +27,16 @@ from drystone.cli.verb import configuration, force_option, run_argument, say, ve
 @click.option("--keep-draws/--no-keep-draws", default=None, help="Whether the draws stay in the table.  [keep]")
 @click.option("--seed", type=int, help="Seed of the draws.  [0]")
 @workers_option
+@cluster_option
 @force_option
 def tabulate(
-    run: Path, draws: int | None, keep_draws: bool | None, seed: int | None, workers: int | None, force: bool
+    run: Path,
+    draws: int | None,
+    keep_draws: bool | None,
+    seed: int | None,
+    workers: int | None,
+    cluster: str | None,
+    force: bool,
 ) -> None:
     """Ask members about unseen rows: writes table.zarr.
 
@@ -30,9 +46,9 @@ def tabulate(
     from drystone.runs import Run, stages
 
     home = Run(run)
-    with home.opened():
+    with home.opened(), hands(cluster, workers) as client:
         config = configuration(home).changed("tabulate", draws=draws, keep_draws=keep_draws, seed=seed)
-        table = stages.tabulate(home, config, workers=workers or 1, force=force)
+        table = stages.tabulate(home, config, workers=workers or 1, client=client, force=force)
     say(
         f"{home.table}: {table}",
         path=home.table,

@@ -6,12 +6,25 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, force_option, run_argument, say, verb, workers_option
+from drystone.cli.verb import (
+    cluster_option,
+    configuration,
+    force_option,
+    hands,
+    run_argument,
+    say,
+    verb,
+    workers_option,
+)
 
 
 @verb(
     ("drystone train moons --members 16 --family nsf", "sixteen spline flows with hyperparameters from the sweep"),
     ("drystone train moons --members 32", "sixteen more: those that are finished are kept"),
+    (
+        "drystone train moons --cluster tcp://10.0.0.5:8786",
+        "on a Dask cluster; see docs/cluster.md",
+    ),
     ("drystone train moons --epochs 100 --force", "train all of them again with other settings"),
 )
 @run_argument
@@ -22,6 +35,7 @@ from drystone.cli.verb import configuration, force_option, run_argument, say, ve
 @click.option("--patience", type=int, help="Epochs without gain before stopping.  [20]")
 @click.option("--seed", type=int, help="Seed of training.  [0]")
 @workers_option
+@cluster_option
 @force_option
 def train(
     run: Path,
@@ -32,6 +46,7 @@ def train(
     patience: int | None,
     seed: int | None,
     workers: int | None,
+    cluster: str | None,
     force: bool,
 ) -> None:
     """Train members on the training rows: writes members/.
@@ -42,11 +57,11 @@ def train(
     from drystone.runs import Run, stages
 
     home = Run(run)
-    with home.opened():
+    with home.opened(), hands(cluster, workers) as client:
         config = configuration(home).changed(
             "train", members=members, family=family, sweep=sweep, epochs=epochs, patience=patience, seed=seed
         )
-        ensemble = stages.train(home, config, workers=workers, force=force)
+        ensemble = stages.train(home, config, workers=workers, client=client, force=force)
     losses = {name: min(ensemble[k].history.validation) for k, name in enumerate(ensemble.names)}
     best = min(losses, key=losses.__getitem__) if losses else ""
     left_out = f", {len(ensemble.diverged)} diverged and left out" if ensemble.diverged else ""

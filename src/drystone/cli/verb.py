@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 __all__ = [
     "DEBUG",
     "JSON",
+    "cluster_option",
     "configuration",
     "force_option",
+    "hands",
     "run_argument",
     "say",
     "verb",
@@ -61,6 +63,25 @@ def verb(*examples: tuple[str, str]) -> Callable[[Callable[..., Any]], Verb]:
 run_argument = click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 force_option = click.option("--force", is_flag=True, help="Make it again, replacing what is there.")
 workers_option = click.option("--workers", type=click.IntRange(1), help="Processes or threads on this machine.")
+cluster_option = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Work on a Dask cluster: tcp://HOST:PORT of its scheduler, or its file.",
+)
+
+
+@contextmanager
+def hands(cluster: str | None, workers: int | None) -> Iterator[Any]:
+    """Yield the client of the cluster at an address; None if the work is to be done on this machine."""
+    if cluster is None:
+        yield None
+        return
+    if workers is not None:
+        raise click.UsageError("--workers is for this machine; a cluster has workers of its own.")
+    from drystone.execution import connect
+
+    with connect(cluster) as client:
+        yield client
 
 
 def say(words: str, **facts: Any) -> None:
@@ -83,7 +104,7 @@ def waiting(words: str) -> Iterator[None]:
 
 
 def configuration(run: Run) -> Config:
-    """The configuration of a run, with the words of its fits understood before anything long is begun."""
+    """The configuration of a run, with the names in its fits known before anything long is begun."""
     from drystone.cli.objectives import check_form, check_score
 
     config = run.config

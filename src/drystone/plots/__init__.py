@@ -4,10 +4,10 @@ Every function draws on ``ax`` (a new one if None) and returns it; nothing globa
 in every picture: members light grey, the best of them amber, uniform weights blue, stacks red, references black.
 """
 
-try:
-    import matplotlib  # noqa: F401  (only to say what to do if it is missing)
-except ImportError as error:
-    raise ImportError("ds.plots needs matplotlib: pip install 'drystone[plots]'.") from error
+from importlib.util import find_spec
+
+if find_spec("matplotlib") is None:
+    raise ImportError("ds.plots needs matplotlib: pip install 'drystone[plots]'.")
 
 from drystone.plots.calibration import coverage, rank_ecdf, rank_histogram, tarp
 from drystone.plots.palette import COLOURS

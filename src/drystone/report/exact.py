@@ -12,7 +12,7 @@ from drystone.stacking import Stacking
 from drystone.table import Table
 from drystone.weighted import standard_error
 
-__all__ = ["Distance", "Distances", "distances"]
+__all__ = ["Distance", "Distances", "distance", "distances"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,13 @@ class Distances:
     best: Distance
 
 
+def distance(log_p: np.ndarray, log_q: np.ndarray, a: np.ndarray) -> Distance:
+    """Between densities (N,) of rows of weight a (N,); infinite if q has density 0 somewhere."""
+    with np.errstate(invalid="ignore"):
+        rows = log_p - log_q
+        return Distance(float(a @ rows), standard_error(rows, a))
+
+
 def distances(exact: ArrayLike | None, fit: Stacking, best: str, test: Table) -> Distances | None:
     """Both distances; None if the exact posterior is not known, or the fit has no density.
 
@@ -47,10 +54,5 @@ def distances(exact: ArrayLike | None, fit: Stacking, best: str, test: Table) ->
         raise ValueError(f"`exact` must hold a log density a test row, (N,) = ({test.N},); got {log_p.shape}.")
     if "log_q" not in fit.form.gives or "log_q" not in test.gives:
         return None
-
-    def distance(log_q: np.ndarray) -> Distance:
-        with np.errstate(invalid="ignore"):  # infinite where q has density 0
-            rows = log_p - log_q
-            return Distance(float(test.row_weights @ rows), standard_error(rows, test.row_weights))
-
-    return Distances(distance(fit.apply(test).log_q), distance(test.log_q[test.names.index(best)]))
+    stacked, single = fit.apply(test).log_q, test.log_q[test.names.index(best)]
+    return Distances(*(distance(log_p, log_q, test.row_weights) for log_q in (stacked, single)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,9 +94,6 @@ def write(
     if not set(fits) <= set(comparison.fits):
         unjudged = [name for name in fits if name not in comparison.fits]
         raise ValueError(f"`comparison` does not judge {unjudged}; it judges {list(comparison.fits)}.")
-    if test.effective_rows <= 1:  # resampling one row gives it again: no spread, but no certainty either
-        unknown = dict.fromkeys(("se", "gain_se", "gain_over_uniform_se"), np.nan)
-        comparison = replace(comparison, frame=comparison.frame.assign(**unknown))
     contributions = {name: shares(fit, test) for name, fit in fits.items()}
     name, fit = next(iter(fits.items()))
     best = str(comparison.frame["member"].iloc[0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import drystone as ds
+from drystone.arrays import rows_of_data
 from drystone.runs import manifest
 from drystone.runs.config import Config
 from drystone.runs.run import Run
@@ -35,9 +36,7 @@ def read_npy(path: Path) -> np.ndarray:
 
 def take_in(run: Run, config: Config, theta: Path, y: Path, *, force: bool = False) -> Simulations:
     """Write parameters (N, d) and data (N, m), or (N,) for one of them, as the simulations of a run."""
-    parameters, data = (read_npy(path).astype(float) for path in (theta, y))
-    # One number a simulation, not one simulation.
-    parameters, data = (array[:, None] if array.ndim == 1 else array for array in (parameters, data))
+    parameters, data = (rows_of_data(str(path), read_npy(path).astype(float)) for path in (theta, y))
     if parameters.ndim != 2 or data.ndim != 2 or len(parameters) != len(data):
         raise ValueError(
             f"{theta} and {y} must have shapes (N, d) and (N, m) of the same N; got {parameters.shape} and "

@@ -11,12 +11,11 @@ import torch
 
 import drystone as ds
 from drystone.methods import methods
-from drystone.report.exact import Distance, distances
+from drystone.report.exact import Distance, distance, distances
 from drystone.report.verdict import verdict
 from drystone.runs import stages
 from drystone.runs.config import Config
 from drystone.runs.run import Run
-from drystone.weighted import standard_error
 
 if TYPE_CHECKING:
     from drystone import Comparison, Table
@@ -75,5 +74,4 @@ def _gaps(truth: np.ndarray, comparison: Comparison, test: Table) -> dict[str, D
     log_q = {"best": test.log_q[test.names.index(chosen.iloc[0])]}
     with torch.no_grad():
         log_q |= {name: q.log_q().numpy() for name, q in methods(test, comparison.fits, {"log_q"}).items()}
-    a = test.row_weights
-    return {name: Distance(float(a @ (truth - q)), standard_error(truth - q, a)) for name, q in log_q.items()}
+    return {name: distance(truth, q, test.row_weights) for name, q in log_q.items()}

@@ -33,6 +33,7 @@ from drystone.runs.run import Run
 
 if TYPE_CHECKING:
     from drystone import Ensemble, Form, Score, Simulations, Stacking, Table, Task
+    from drystone.execution import Executor
 
 __all__ = [
     "StaleError",
@@ -55,7 +56,9 @@ class StaleError(ValueError):
 # ── stages ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def simulate(run: Run, config: Config, *, workers: int = 1, force: bool = False) -> Simulations:
+def simulate(
+    run: Run, config: Config, *, workers: int = 1, client: Executor | None = None, force: bool = False
+) -> Simulations:
     """Run the simulator; continues where a killed process stopped."""
     now, simulator = inputs.of_simulate(config), task(config)
     if force:
@@ -66,12 +69,15 @@ def simulate(run: Run, config: Config, *, workers: int = 1, force: bool = False)
         with run.timed("simulate"):
             manifest.note(run.path, "simulate", now)
             n = now.settings["the number of simulations"]
-            ds.simulate(simulator, n=n, seed=config.simulate.seed, workers=workers, directory=run.path)
+            seed = config.simulate.seed
+            ds.simulate(simulator, n=n, seed=seed, workers=workers, client=client, directory=run.path)
             _finish(run, "simulate", now, run.simulations)
     return ds.Simulations.load(run.path)
 
 
-def train(run: Run, config: Config, *, workers: int | None = None, force: bool = False) -> Ensemble:
+def train(
+    run: Run, config: Config, *, workers: int | None = None, client: Executor | None = None, force: bool = False
+) -> Ensemble:
     """Train the members that are missing."""
     drawn = simulations(run, config)
     if force:
@@ -96,13 +102,16 @@ def train(run: Run, config: Config, *, workers: int | None = None, force: bool =
             log_y=asked.log_y,
             seed=asked.seed,
             workers=workers,
+            client=client,
             directory=run.members,
         )
         manifest.note(run.path, "train", replace(now, outputs=inputs.member_checksums(run)))
     return ensemble
 
 
-def tabulate(run: Run, config: Config, *, workers: int = 1, force: bool = False) -> Table:
+def tabulate(
+    run: Run, config: Config, *, workers: int = 1, client: Executor | None = None, force: bool = False
+) -> Table:
     """Ask every member about the stacking and the test rows."""
     drawn, ensemble = simulations(run, config), members(run, config)
     now, asked = inputs.of_tabulate(run, config), config.tabulate
@@ -124,6 +133,7 @@ def tabulate(run: Run, config: Config, *, workers: int = 1, force: bool = False)
                 levels=asked.levels,
                 seed=asked.seed,
                 workers=workers,
+                client=client,
                 directory=run.path,
                 parameters=task(config).parameters if config.simulate.task else None,
             )
@@ -133,10 +143,19 @@ def tabulate(run: Run, config: Config, *, workers: int = 1, force: bool = False)
 
 
 def stack(
-    run: Run, config: Config, asked: Mapping[str, tuple[Form, Score]], *, force: bool = False
+    run: Run,
+    config: Config,
+    asked: Mapping[str, tuple[Form, Score]],
+    *,
+    memory: int,
+    client: Executor | None = None,
+    force: bool = False,
 ) -> dict[str, Stacking]:
-    """Fit some of the configuration's fits, whose forms and scores the caller has made out of its words."""
-    validation, _ = split(run, config)
+    """Fit some of the configuration's fits, whose forms and scores the caller has made out of its words.
+
+    No more than ``memory`` bytes of the table are read at once.
+    """
+    validation, _ = split(run, config, memory)
     for name, (form, score) in asked.items():
         check_tractable(form, score)
         check_provided(validation, form, score)
@@ -148,7 +167,8 @@ def stack(
         if force or not _done(run, stage, now):
             with run.timed(stage):
                 manifest.note(run.path, stage, now)
-                fit = ds.stack(validation, form, score, nonfinite=config.fits[name].nonfinite)
+                nonfinite = config.fits[name].nonfinite
+                fit = ds.stack(validation, form, score, nonfinite=nonfinite, client=client)
                 fit.save(path)
                 _finish(run, stage, now, path)
         found[name] = ds.Stacking.load(path)
@@ -201,12 +221,12 @@ def members(run: Run, config: Config) -> Ensemble:
     return ds.Ensemble.load(run.members)
 
 
-def split(run: Run, config: Config) -> tuple[Table, Table]:
-    """the table's stacking rows and its test rows."""
+def split(run: Run, config: Config, memory: int | None = None) -> tuple[Table, Table]:
+    """the table's stacking rows and its test rows; with ``memory`` (bytes to read at once) they stay on disk."""
     if not run.table.exists():
         raise FileNotFoundError(_missing(run, run.table, "tabulate"))
     record = _check(run, "tabulate", inputs.of_tabulate(run, config), "the table", "tabulate")
-    table = ds.Table.load(run.table)
+    table = ds.Table.load(run.table) if memory is None else ds.Table.open(run.table, memory)
     asked = config.simulate
     first, rest = record.rows if record else (asked.stack, asked.test)
     if first + rest != table.N:  # made elsewhere, and nobody has said which rows are which

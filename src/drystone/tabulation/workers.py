@@ -23,8 +23,11 @@ GAVE_UP = 75
 LAST_RESORT = 60
 
 
-def parts(jobs: Iterable[Job], workers: int, client: Any) -> Iterator[tuple[Job, Part]]:
-    """Yield each job with what came of it, in the order in which they end."""
+def parts(jobs: Iterable[Job], workers: int, client: Any, *, stoppable: bool) -> Iterator[tuple[Job, Part]]:
+    """Yield each job with what came of it, in the order in which they end.
+
+    With ``stoppable`` one worker on this machine is a process too, which can be stopped.
+    """
     if client is not None:
         with crew(client) as hands:
             for job, future in as_they_end(
@@ -32,12 +35,7 @@ def parts(jobs: Iterable[Job], workers: int, client: Any) -> Iterator[tuple[Job,
             ):
                 yield job, _outcome(future, job)
         return
-    jobs = iter(jobs)
-    first = next(jobs, None)
-    if first is None:
-        return
-    jobs = _chain(first, jobs)
-    if workers == 1 and first.plan.limit is None:
+    if workers == 1 and not stoppable:
         yield from ((job, tabulate_rows(job)) for job in jobs)
         return
     from pebble import ProcessPool
@@ -99,8 +97,3 @@ def _in_process(packed: bytes) -> Part:
 
 def _last_resort(job: Job) -> float | None:
     return None if job.plan.limit is None else job.plan.limit + LAST_RESORT
-
-
-def _chain(first: Job, others: Iterator[Job]) -> Iterator[Job]:
-    yield first
-    yield from others
