@@ -308,12 +308,44 @@ def test_members_that_cannot_be_imported_go_to_an_executor_of_processes():
 
 def test_a_damaged_part_is_named_and_made_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "finish", lambda self, table: None)  # as if killed just before the end
-        whole = ds.tabulate(MEMBERS, THETA, Y, draws=9, directory=tmp_path)
+        patch.setattr(Store, "table", lambda self, outline: None)  # as if killed just before the end
+        ds.tabulate(MEMBERS, THETA, Y, draws=9, directory=tmp_path)
     part = next((tmp_path / "table.parts").glob("wide*.npz"))
     part.write_bytes(part.read_bytes()[:100])
     with pytest.warns(UserWarning, match="wide.*cannot be read"):
-        assert_same(whole, ds.tabulate(MEMBERS, THETA, Y, draws=9, directory=tmp_path))
+        table = ds.tabulate(MEMBERS, THETA, Y, draws=9, directory=tmp_path)
+    assert_same(ds.tabulate(MEMBERS, THETA, Y, draws=9), table)
+
+
+class Narrow(Normal):
+    def sample(self, n, y, seed):
+        return super().sample(n, y, seed).astype(np.float32)
+
+
+@pytest.mark.parametrize("first", ["narrow", "wide"])
+def test_draws_have_the_widest_type_of_the_members(tmp_path, first):
+    members = {"narrow": Narrow(0.0, 1.0), "wide": Normal(0.1, 1.0)}
+    members = {first: members.pop(first), **members}
+    here = ds.tabulate(members, THETA, Y, draws=9, keep_draws=True)
+    there = ds.tabulate(members, THETA, Y, draws=9, keep_draws=True, directory=tmp_path, chunk=50)
+    assert here.draws.dtype == there.draws.dtype == np.float64
+    np.testing.assert_array_equal(there.draws, here.draws)
+
+
+def test_a_table_on_disk_never_is_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("drystone.tabulation.store.MEMORY", 2**16)
+    members, N = [Density()] * 60, 20_000
+    theta = np.random.default_rng(2).normal(size=(N, 2))
+    ds.tabulate(members[:1], THETA, Y, draws=0, directory=tmp_path / "imports")
+    tracemalloc.start()
+    table = ds.tabulate(members, theta, theta, draws=0, chunk=4000, directory=tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not table.resident
+    assert peak < len(members) * N * 8 / 2
+    np.testing.assert_allclose(
+        table.select(["member_7"], slice(0, 9)).log_q[0], Density().log_prob(theta, theta)[:9]
+    )
 
 
 def test_an_ensemble_brings_its_names():

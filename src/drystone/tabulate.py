@@ -15,8 +15,11 @@ from drystone.arrays import checked, rows_of_data, whole_number
 from drystone.members import Member
 from drystone.selection import different_names, scaled_weights
 from drystone.table import Table
-from drystone.tabulation.job import Job, Part, Plan, too_slow
+from drystone.tabulation.job import Job, Plan
+from drystone.tabulation.memory import Memory
+from drystone.tabulation.outline import Outline
 from drystone.tabulation.store import Store, digest
+from drystone.tabulation.tally import Tally
 from drystone.tabulation.workers import parts
 
 __all__ = ["tabulate"]
@@ -70,7 +73,9 @@ def tabulate(
             stopped.
         chunk: Rows a member is given to a worker for at once.
         directory: Where finished parts are kept and, in the end, ``table.zarr``. The same call continues after a
-            kill, and reads a finished table. After a change of the members use another directory.
+            kill, and reads a finished table. After a change of the members use another directory. Memory then
+            holds one member's rows at a time, and a table of more than 4 GiB stays on disk
+            (:meth:`drystone.Table.open`).
         parameters: Names of θ.
         row_weights: See :class:`~drystone.Table`.
 
@@ -105,112 +110,50 @@ def tabulate(
     )
     workers, chunk = whole_number("workers", workers), whole_number("chunk", chunk)
     rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
-    store = None
+    kept: Memory | Store = Memory(list(named), len(theta))
     if directory is not None:
         asked = {"names": list(named), "draws": plan.draws, "levels": plan.levels, "keep_draws": plan.keep_draws}
         asked |= {"seed": plan.seed, "theta": digest(theta), "y": digest(y), "parameters": parameters}
         asked["row_weights"] = None if row_weights is None else digest(row_weights)
-        store = Store(Path(directory), asked)
-        if (table := store.finished()) is not None:
+        kept = Store(Path(directory), asked, rows)
+        if (table := kept.finished()) is not None:
             if table.left_out:
                 _warn_of(table.left_out, len(named), " Remove table.* from the directory to try them again.")
             return table
 
-    collected = Collected(list(named), len(theta), plan.draws)
+    tally = Tally(list(named))
 
     def missing() -> Iterator[Job]:
         """Jobs that remain, made when they are asked for; none for a member that has failed meanwhile."""
         for name, member in named.items():
             for start in range(0, len(theta), rows):
-                if name in collected.left_out:
+                if name in tally.left_out:
                     break
                 job = Job(member, plan, start, theta[start : start + rows], y[start : start + rows])
-                part = None if store is None else store.find(job)
+                part = kept.find(job)
                 if part is None:
                     yield job
                 else:
-                    collected.put(job, part)
+                    tally.count(job, part)
                     progress.update(len(job.theta))
 
     with tqdm(total=len(named) * len(theta), unit=" rows", disable=None) as progress:
         for job, part in parts(missing(), workers, client, stoppable=plan.limit is not None):
-            if store is not None and not part.reason:
-                store.keep(job, part)
-            collected.put(job, part)
+            if not part.reason:
+                kept.keep(job, part)
+            tally.count(job, part)
             progress.update(len(job.theta))
-    table = collected.table(theta, y, parameters, row_weights)
-    if store is not None:
-        store.finish(table)
-    return table
-
-
-class Collected:
-    """What the members have said so far: arrays (K, N, ...) by statistic.
-
-    Args:
-        names: the members.
-        N: how many rows.
-        draws: how many draws stand behind the statistics.
-    """
-
-    def __init__(self, names: list[str], N: int, draws: int) -> None:
-        self.names, self.N, self.draws = names, N, draws
-        self.arrays: dict[str | float, np.ndarray] = {}
-        self.without: dict[str | float, set[str]] = {}
-        self.seconds = dict.fromkeys(names, 0.0)
-        self.left_out: dict[str, str] = {}
-
-    def put(self, job: Job, part: Part) -> None:
-        """Take in what came of a job, or note why its member is left out."""
-        name, limit = job.member.name, job.plan.limit
-        self.seconds[name] += part.seconds
-        reason = part.reason or (too_slow(limit) if limit is not None and self.seconds[name] > limit else "")
-        if reason:
-            self.left_out.setdefault(name, reason)
-            return
-        for key in job.plan.statistics:
-            if key not in part.statistics:
-                self.without.setdefault(key, set()).add(name)
-        for key, rows in part.statistics.items():
-            if key not in self.arrays:
-                self.arrays[key] = np.zeros((len(self.names), self.N, *rows.shape[1:]), rows.dtype)
-            # Wide enough for every member's draws.
-            self.arrays[key] = self.arrays[key].astype(np.result_type(self.arrays[key], rows), copy=False)
-            self.arrays[key][self.names.index(name), job.start : job.start + len(rows)] = rows
-
-    def table(self, theta: np.ndarray, y: np.ndarray, parameters: Sequence[str] | None, row_weights: Any) -> Table:
-        """The table of the members that did not fail, with the statistics that all of them give."""
-        kept = [k for k, name in enumerate(self.names) if name not in self.left_out]
-        if not kept:
-            raise RuntimeError(f"every member failed. {_listed(self.left_out)}")
-        if self.left_out:
-            _warn_of(self.left_out, len(self.names))
-        names = [self.names[k] for k in kept]
-        held = {key: self.arrays.pop(key) for key in self._of_all(names)}
-        held = held if not self.left_out else {key: array[kept] for key, array in held.items()}
-        return Table(
-            theta,
-            y,
-            quantiles={key: array for key, array in held.items() if isinstance(key, float)},
-            names=names,
-            parameters=parameters,
-            row_weights=row_weights,
-            left_out=self.left_out,
-            S=self.draws if "rank" in held else None,
-            **{key: array for key, array in held.items() if isinstance(key, str)},
-        )
-
-    def _of_all(self, names: list[str]) -> list[str | float]:
-        """The statistics that all of these members give; a warning says which they do not, and who."""
-        lacking: dict[tuple[str, ...], list[str | float]] = {}
-        for key in self.arrays:
-            without = tuple(name for name in names if name in self.without.get(key, ()))
-            lacking.setdefault(without, []).append(key)
-        for without, keys in lacking.items():
-            if without:
-                listed = ", ".join(f"`{key}`" for key in keys)
-                warnings.warn(f"the table has no {listed}: {_some(without)} cannot give it.", stacklevel=4)
-        return lacking.get((), [])
+    if not tally.names:
+        raise RuntimeError(f"every member failed. {_listed(tally.left_out)}")
+    if tally.left_out:
+        _warn_of(tally.left_out, len(named))
+    for keys, names in tally.lacking().items():
+        listed = ", ".join(f"`{key}`" for key in keys)
+        warnings.warn(f"the table has no {listed}: {_some(names)} cannot give it.", stacklevel=2)
+    S = plan.draws if "rank" in tally.dtypes else None
+    return kept.table(
+        Outline(theta, y, row_weights, tally.names, parameters, tally.dtypes, dict(tally.left_out), S)
+    )
 
 
 def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Member]:
@@ -232,7 +175,7 @@ def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Memb
 
 
 def _warn_of(left_out: Mapping[str, str], K: int, hint: str = "") -> None:
-    warnings.warn(f"{len(left_out)} of {K} members are left out. {_listed(left_out)}{hint}", stacklevel=4)
+    warnings.warn(f"{len(left_out)} of {K} members are left out. {_listed(left_out)}{hint}", stacklevel=3)
 
 
 def _listed(left_out: Mapping[str, str]) -> str:
