@@ -262,9 +262,8 @@ class Table:
 
         def part(array: Any) -> np.ndarray:
             if isinstance(array, np.ndarray):
-                chosen = array[k] if rows is None else array[:, n] if members is None else array[np.ix_(k, n)]
-                # Sums go along memory: in another layout their last digits would be others.
-                return np.ascontiguousarray(chosen)
+                # All in C order: sums go along memory, and in another layout their last digits would be others.
+                return array[k] if rows is None else array.take(n, 1) if members is None else array[np.ix_(k, n)]
             return np.stack([np.asarray(array[int(i)])[n] for i in k])
 
         chosen = self._bare(self.theta[n], None if self.y is None else self.y[n])
