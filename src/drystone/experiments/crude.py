@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT"]
 
-# Members × epochs = 5,000 in all of them.
-SPLIT = {10: 500, 50: 100, 200: 25, 1000: 5}
+# Members × epochs = 3,000 in all of them.
+SPLIT = {10: 300, 50: 60, 200: 15, 1000: 3}
 QUICK_SPLIT = {2: 12, 8: 3}
 # A thousand members meet a thousand stacking simulations, so that a prior on the weights may matter.
 PRIOR = Mixture(concentration=1.1)

@@ -59,7 +59,7 @@ class Survey:
     folds: int = 5
     members: int = 100
     epochs: int = 1000
-    draws: int = 1_000
+    draws: int = 250
     # With many inputs and weak constraints flows overfit within some epochs: more dropout than for the others.
     sweep: Sweep = field(default_factory=lambda: replace(Sweep(), dropout=(0.0, 0.3)))
 

@@ -139,7 +139,7 @@ def tabulate(
             )
             counts = (for_stacking, int(rows.sum()) - for_stacking)
             _finish(run, "tabulate", replace(now, rows=counts), run.table)
-    return ds.Table.load(run.table)
+    return ds.Table.open(run.table)
 
 
 def stack(
