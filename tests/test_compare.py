@@ -90,7 +90,7 @@ def test_several_fits_can_be_compared_and_names_may_not_clash(table):
 def test_one_test_row_gives_values_without_standard_errors():
     frame = ds.compare(ds.toy.table(60, seed=1), ds.toy.table(5, seed=2).select(rows=[3])).frame
     assert np.isfinite(frame["value"]).all()
-    assert frame[["se", "gain_se", "gain_over_uniform_se"]].isna().all(axis=None)
+    assert frame[["se", "gain_se", "gain_over_uniform_se"]].isna().to_numpy().all()
 
 
 def test_metrics_that_the_tables_cannot_give_are_left_out(table):

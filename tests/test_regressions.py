@@ -1,6 +1,9 @@
 """One test for each fault that was found and mended."""
 
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,8 +11,10 @@ import torch
 
 import drystone as ds
 from conftest import make_table
-from drystone.solvers import Gradient, Multiplicative
+from drystone.solvers import Descent, Gating, Gradient, Minimax, Multiplicative
 from drystone.solvers.interior_point import quantile_regression
+from drystone.solvers.minimax import Game
+from table_in_blocks import stored
 
 
 @pytest.mark.parametrize(
@@ -335,3 +340,189 @@ def test_intervals_that_can_be_fitted_without_any_loss_are():
     fit = quantile_regression(X, np.array([1.67696119, 1.75902609]), 0.5, np.array([0.7, 0.3]), "nonnegative")
     assert fit.loss < 1e-9
     assert fit.gap < 1e-9
+
+
+class Named(list):
+    """A sequence of members that knows their names, as an ensemble does."""
+
+    def __init__(self, **members):
+        super().__init__(members.values())
+        self.names = tuple(members)
+
+
+def test_an_ensemble_in_another_order_gives_each_member_its_own_weight():
+    fit, members = ds.stack(ds.toy.table(200, seed=1)), dict(ds.toy.MEMBERS)
+    turned = Named(**dict(reversed(members.items())))
+    theta, y = np.array([[0.3], [1.1]]), np.array([[0.1], [0.7]])
+    for n in range(2):
+        expected = fit.posterior(members).log_prob(theta, x=y[n])
+        np.testing.assert_array_equal(fit.posterior(turned).log_prob(theta, x=y[n]), expected)
+
+
+@pytest.mark.parametrize("form", [ds.Mixture(), ds.SampleAggregation()], ids=repr)
+def test_every_term_beside_the_critic_moves_the_stack(form):
+    table, ends = make_table(K=3, N=60, d=2), []
+    for score in (ds.JensenShannon(), ds.JensenShannon() + 1e3 * ds.RankCvM()):
+        ends.append(Game(table, form, score, holdout=0.3, seed=0).play(5, 1, 0.02)[-1])
+    assert not torch.allclose(*ends)
+
+
+def test_a_prior_on_the_weights_holds_against_a_critic():
+    table = make_table(K=3, N=60, d=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = ds.stack(table, ds.Mixture(1e6), ds.JensenShannon(), solver=Minimax(rounds=200, critic_steps=1))
+    np.testing.assert_allclose(fit.weights, 1 / 3, atol=0.02)
+
+
+@pytest.mark.parametrize("structure", ["scalar", "diagonal", "full"])
+def test_fits_by_least_squares_can_be_saved(tmp_path, structure):
+    fit = ds.stack(make_table(), ds.SampleAggregation(structure), ds.MeanScore())
+    fit.save(tmp_path / "fit.json")
+    assert ds.Stacking.load(tmp_path / "fit.json").gap == fit.gap
+
+
+def test_fits_with_numpy_numbers_in_them_can_be_saved(tmp_path, table):
+    numbers: Any = (np.float32(1.5), np.int64(10))
+    ds.stack(table, ds.Mixture(numbers[0]), ds.EnergyScore(draws=numbers[1])).save(tmp_path / "fit.json")
+    assert ds.Stacking.load(tmp_path / "fit.json").form == ds.Mixture(1.5)
+
+
+def test_draws_in_files_can_be_stacked_for_a_sum(tmp_path, table):
+    for k, name in enumerate(table.names):
+        ds.adapters.to_file(
+            tmp_path / f"{name}.npz", theta=table.theta, log_q=table.log_q[k], draws=table.draws[k]
+        )
+    score = ds.LogScore() + ds.EnergyScore()
+    fit = ds.stack(ds.adapters.from_files(str(tmp_path / "*.npz")), score=score)
+    np.testing.assert_allclose(fit.weights, ds.stack(table, score=score).weights, atol=1e-6)
+
+
+def test_an_impossible_row_without_weight_is_as_if_it_were_not_there():
+    table = make_table(N=61)
+    log_q, weights = table.log_q.copy(), np.ones(61)
+    log_q[:, 7], weights[7] = -np.inf, 0
+    table = ds.Table(table.theta, log_q=log_q, row_weights=weights)
+    rest = table.select(rows=np.flatnonzero(weights))
+    fit = ds.stack(table)
+    assert fit.evaluate(table)["loss"] == pytest.approx(fit.loss)
+    assert ds.compare(table, table).frame.equals(ds.compare(rest, rest).frame)
+
+
+@pytest.mark.parametrize(
+    "form", [ds.Mixture(), ds.SampleAggregation(draws=8), ds.LocalMixture(hidden=(4,))], ids=repr
+)
+def test_a_table_on_disk_is_diagnosed_as_in_memory(tmp_path, form):
+    table = make_table(K=3, N=90, d=2)
+    fit = ds.stack(table, form, ds.EnergyScore())
+    opened = stored(table, tmp_path / "table.zarr", blocks=4, memory=2**24)
+    np.testing.assert_allclose(fit.apply(opened).draws(5, 1), fit.apply(table).draws(5, 1))
+    here, there = (ds.diagnostics.ranks(t, fit).methods["stacked"] for t in (table, opened))
+    np.testing.assert_allclose(there, here)
+    for score in (ds.RankMoments(), ds.JensenShannon(draws=5)):
+        assert fit.evaluate(opened, score)["loss"] == pytest.approx(fit.evaluate(table, score)["loss"])
+    weights = torch.as_tensor(np.random.default_rng(0).dirichlet(np.ones(90)))
+    here, there = (float(fit.view(t).reweighted(weights).mean_of(ds.EnergyScore().rows)) for t in (table, opened))
+    assert there == pytest.approx(here)
+
+
+class Global:
+    """Draws from torch's global generator, slowly."""
+
+    def sample(self, n, y):
+        first = torch.randn(n, *y.shape)
+        threading.Event().wait(0.01)
+        return first + torch.randn(n, *y.shape)
+
+
+def test_members_that_share_a_generator_draw_the_same_in_threads():
+    theta = np.random.default_rng(0).normal(size=(12, 2))
+    members = {"a": Global(), "b": Global(), "c": Global()}
+    here = ds.tabulate(members, theta, theta, draws=4)
+    with ThreadPoolExecutor(4) as pool:
+        there = ds.tabulate(members, theta, theta, draws=4, client=pool)
+    np.testing.assert_array_equal(there.mean, here.mean)
+
+
+@pytest.mark.parametrize(
+    ("form", "score", "solver"),
+    [
+        (ds.SampleAggregation(), ds.JensenShannon(), Descent()),
+        (ds.LocalMixture(), ds.JensenShannon(), Gating()),
+        (ds.SampleAggregation(), ds.JensenShannon() + ds.RankCvM(lambda theta, y: theta.sum(-1)), None),
+    ],
+)
+def test_what_has_no_gradient_is_refused_before_anything_is_solved(table, form, score, solver):
+    with pytest.raises(ds.IntractableError):
+        ds.stack(table, form, score, solver=solver)
+
+
+class Held:
+    """Cannot travel to another process."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def sample(self, n, y, seed):
+        return np.zeros((n, *y.shape))
+
+
+class Sometimes:
+    """Has a density for some data only."""
+
+    def log_prob(self, theta, y):
+        if y[0, 0] > 0:
+            raise ds.IntractableError("not here")
+        return -(theta**2).sum(1)
+
+    def sample(self, n, y, seed):
+        return np.random.default_rng(seed).normal(size=(n, *y.shape))
+
+
+def test_a_member_that_cannot_travel_is_left_out(tmp_path):
+    theta = np.ones((5, 1))
+    with pytest.warns(UserWarning, match="1 of 2 members are left out. held"), ThreadPoolExecutor(1) as pool:
+        table = ds.tabulate({"held": Held(), "fine": Sometimes()}, theta, theta, draws=3, client=pool)
+    assert table.names == ("fine",)
+
+
+def test_a_density_for_some_rows_is_none():
+    y = np.linspace(-1, 1, 120)[:, None]
+    table = ds.tabulate([Sometimes()], y, y, draws=3)
+    assert "log_q" not in table.gives
+    assert "rank" in table.gives
+
+
+def test_intervals_are_asked_for_by_miscoverage(table):
+    applied = ds.stack(table).apply(table)
+    with pytest.raises(ValueError, match=r"Did you mean alpha=0.1"):
+        applied.interval(90)
+    np.testing.assert_array_equal(applied.interval(1 - 0.9), applied.interval(0.1))
+
+
+def test_levels_are_the_same_however_they_are_computed(table):
+    fit = ds.stack(table, ds.IntervalAggregation(1 - 0.9), ds.IntervalScore(0.1))
+    frame = ds.compare(table, table, {"ends": fit}).frame
+    assert "ends" in set(frame["method"])
+
+
+def test_stacking_members_that_say_nothing():
+    table = make_table(K=3, N=60, d=2)
+    constant = ds.Table(
+        table.theta, mean=np.zeros((3, 60, 2)), quantiles={0.05: np.zeros((3, 60, 2)), 0.95: np.zeros((3, 60, 2))}
+    )
+    assert np.isfinite(ds.stack(constant, ds.SampleAggregation(), ds.MeanScore()).loss)
+    assert np.isfinite(ds.stack(constant, ds.IntervalAggregation(intercept=False), ds.IntervalScore()).loss)
+
+
+def test_metrics_that_could_not_be_judged_are_named(table):
+    densities = ds.Table(table.theta, log_q=table.log_q)
+    assert "Not judged: rank distance D" in str(ds.compare(densities, densities))
+
+
+def test_numbers_that_are_not_finite_are_explained(table):
+    log_q = table.log_q.copy()
+    log_q[2, 5] = np.nan
+    broken = ds.Table(table.theta, log_q=log_q)
+    with pytest.warns(UserWarning, match=r"`log_q` of the test rows .* 'member_2' at 1 of 60 rows"):
+        ds.compare(ds.Table(table.theta, log_q=table.log_q), broken)

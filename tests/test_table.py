@@ -70,6 +70,11 @@ def test_one_parameter_needs_no_last_axis():
 
 
 SHAPES = {
+    "one member": (dict(log_q=np.zeros(60)), r"got \(60,\). Of one member\? Give log_q\[None\]\."),
+    "exchanged": (
+        dict(log_q=np.zeros((5, 60)), draws=np.zeros((5, 7, 60, 3))),
+        r"got \(5, 7, 60, 3\)\. Are N and S exchanged\? Give draws\.swapaxes\(1, 2\)\.",
+    ),
     "transposed": (dict(log_q=np.zeros((60, 5))), r"\(K, N\) = \(K, 60\); got \(60, 5\). Is it transposed\?"),
     "unequal N": (dict(log_q=np.zeros((5, 59))), r"`log_q` must have shape \(K, N\) = \(K, 60\); got \(5, 59\)"),
     "draws with axes swapped": (dict(draws=np.zeros((5, 41, 60, 3))), r"\(K, N, S, d\)"),
@@ -79,7 +84,7 @@ SHAPES = {
     "level in per cent": (dict(quantiles={5: np.zeros((5, 60, 3))}), r"must be in \(0, 1\); got 5"),
     "wrong y": (dict(log_q=np.zeros((5, 60)), y=np.zeros((59, 2))), "`y` must have N = 60 rows"),
     "too few names": (dict(log_q=np.zeros((5, 60)), names=["a"]), "`names` must have 5 entries; got 1"),
-    "duplicate names": (dict(log_q=np.zeros((2, 60)), names=["a", "a"]), "'a' stand"),
+    "duplicate names": (dict(log_q=np.zeros((2, 60)), names=["a", "a"]), "given more than once: 'a'"),
     "negative row weights": (dict(log_q=np.zeros((2, 60)), row_weights=-np.ones(60)), "`row_weights`"),
 }
 

@@ -363,7 +363,7 @@ def test_an_ensemble_brings_its_names():
         ({"members": Normal(0.0, 1.0)}, TypeError, "give a list of one"),
         ({"y": Y[:-1]}, ValueError, "`y` must have a row for each of the 137"),
         ({"theta": THETA[0]}, ValueError, "`y` must have a row"),
-        ({"members": {1: Normal(0.0, 1.0), "1": Normal(0.1, 1.0)}}, ValueError, "'1' stand more than once"),
+        ({"members": {1: Normal(0.0, 1.0), "1": Normal(0.1, 1.0)}}, ValueError, "given more than once: '1'"),
         ({"theta": THETA * np.nan}, ValueError, "`theta` must be finite"),
         ({"draws": -1}, ValueError, "`draws` must be at least 0"),
         ({"seed": -1}, ValueError, "`seed` must be at least 0"),

@@ -5,6 +5,8 @@ Shapes are written with the letters of the paper: K members, N simulations, S dr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -50,16 +52,29 @@ def checked(name: str, value: Any, letters: str, sizes: dict[str, int]) -> np.nd
         wanted = ", ".join(
             letter if size is None else str(size) for letter, size in zip(letters, expected, strict=True)
         )
-        turned = (
-            array.ndim == len(expected)
-            and array.shape != array.shape[::-1]
-            and all(want in (None, have) for want, have in zip(expected, array.shape[::-1], strict=True))
-        )
-        hint = " Is it transposed?" if turned else ""
+        hint = _hint(name, letters, expected, array.shape)
         raise ValueError(f"`{name}` must have shape ({named}) = ({wanted}); got {array.shape}.{hint}")
     for letter, size in zip(letters, array.shape, strict=True):
         sizes.setdefault(letter, size)
     return array
+
+
+def _hint(name: str, letters: str, expected: tuple[int | None, ...], shape: tuple[int, ...]) -> str:
+    """How an array of another shape might be meant."""
+
+    def fits(sizes: Sequence[int], wanted: Sequence[int | None]) -> bool:
+        return len(sizes) == len(wanted) and all(w in (None, s) for w, s in zip(wanted, sizes, strict=True))
+
+    if letters[0] == "K" and fits(shape, expected[1:]):
+        return f" Of one member? Give {name}[None]."
+    if fits(shape[::-1], expected):
+        return " Is it transposed?"
+    for i, j in combinations(range(len(shape)), 2):
+        order = list(range(len(shape)))
+        order[i], order[j] = j, i
+        if fits([shape[axis] for axis in order], expected):
+            return f" Are {letters[i]} and {letters[j]} exchanged? Give {name}.swapaxes({i}, {j})."
+    return ""
 
 
 def rows_of_data(name: str, y: Any) -> np.ndarray:

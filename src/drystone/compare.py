@@ -6,13 +6,15 @@ test rows, with standard errors. Gains are paired (same rows), which is what mak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 import torch
 
+from drystone.flaws import culprits, flaws
 from drystone.forms import IntervalAggregation, Mixture, View
 from drystone.levels import each_level
 from drystone.methods import Fits, methods, named, single
@@ -99,7 +101,7 @@ class Comparison:
     """Methods judged by metrics on test rows.
 
     Attributes:
-        frame: a row a metric and method, with columns metric, method, member (the best), value, se, gain and
+        frame: one row per metric and method, with columns metric, method, member (the best), value, se, gain and
             gain_se (over the best member, positive is better), gain_over_uniform and its se, floor, better
             ("higher" or "lower").
         fits: the stackings that were compared, by name.
@@ -114,6 +116,8 @@ class Comparison:
 
     def __str__(self) -> str:
         legend = f"{self.rows} test rows; ± one standard error; gains are paired, + is better."
+        if self.left_out:
+            legend += f" Not judged: {', '.join(self.left_out)} (`left_out` says why)."
         return f"{_printed(self.frame)}\n\n{legend}"
 
     __repr__ = __str__
@@ -138,11 +142,13 @@ def compare(
     """
     if set(validation.names) != set(test.names):
         raise ValueError("`validation` and `test` must have the same members.")
-    validation = validation.select(members=list(test.names))
+    validation, test = validation.select(members=list(test.names)).carrying(), test.carrying()
     if fits is None:
         score: Score = LogScore() if "log_q" in validation.gives else EnergyScore()
         fits = stack(validation, Mixture(), score)
     fits = named(fits)
+    for name, table in (("validation", validation), ("test", test)):
+        _warn_of_flaws(name, table, frozenset().union(*(metric.needs for metric in metrics)) & table.gives)
     # The same resamplings for every method: that is what makes the gains paired.
     weightings = np.stack(list(resampled(test.row_weights, BOOTSTRAP, seed)))
     blocks, left_out = [], {}
@@ -156,6 +162,17 @@ def compare(
     if not blocks:
         raise ValueError(f"no metric can be computed from these tables: {left_out}.")
     return Comparison(pd.concat(blocks, ignore_index=True), dict(fits), test.N, left_out)
+
+
+def _warn_of_flaws(name: str, table: Table, statistics: Collection[str]) -> None:
+    """Name the members that cannot be judged, lest a blank number be a riddle."""
+    for statistic, counts in zip(statistics, flaws(table, list(statistics))[0], strict=True):
+        if counts.any():
+            warnings.warn(
+                f"`{statistic}` of the {name} rows is NaN or infinite for {culprits(table, counts)}: numbers that "
+                "rest on it are NaN. Leave them out with table.select(members=...).",
+                stacklevel=3,
+            )
 
 
 def _judge(

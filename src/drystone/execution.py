@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
+from drystone.extras import require
+
 __all__ = ["AHEAD", "Crew", "Executor", "as_they_end", "connect", "cores", "crew", "end_with_parent", "in_order"]
 
 # Jobs in hand for each worker: one at work and one waiting, so that none is idle and few are held in memory.
@@ -154,12 +156,11 @@ def connect(address: str) -> Any:
     Args:
         address: Of its scheduler, such as ``tcp://10.0.0.5:8786``, or the path of a scheduler file (``.json``).
     """
-    try:
-        from distributed import Client
-        from distributed.comm.addressing import parse_address
-        from distributed.comm.registry import get_backend
-    except ImportError:
-        raise ImportError("a cluster needs Dask, which is not installed: pip install 'drystone[dask]'.") from None
+    require("distributed", "dask", "a cluster")
+    from distributed import Client
+    from distributed.comm.addressing import parse_address
+    from distributed.comm.registry import get_backend
+
     file = Path(address)
     if file.suffix == ".json":
         if not file.exists():

@@ -14,7 +14,8 @@ Levels = float | Sequence[float]
 
 def as_levels(alpha: Any) -> Levels:
     """One level or several, as a user gives them (numbers, lists, arrays), checked to be in (0, 1)."""
-    levels = tuple(float(level) for level in np.atleast_1d(alpha))
+    # 1 − 0.9 and 0.1 are the same level.
+    levels = tuple(round(float(level), 12) for level in np.atleast_1d(alpha))
     if not levels:
         raise ValueError("`alpha` must hold at least one level; got none.")
     for level in levels:

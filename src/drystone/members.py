@@ -57,6 +57,8 @@ class Member:
 
     def __post_init__(self) -> None:
         library = type(self.posterior).__module__.partition(".")[0]
+        if isinstance(self.posterior, Mapping):
+            raise TypeError(f"member {self.name!r} is a dictionary; if it holds members, merge it: members |= ...")
         if library in FOREIGN:
             raise TypeError(
                 f"member {self.name!r} is a {type(self.posterior).__name__} of {library}, whose methods have "
@@ -112,13 +114,16 @@ class Member:
 def name_members(
     members: Mapping[str, Any] | Sequence[Any], names: Sequence[str], parameters: Sequence[str]
 ) -> tuple[Member, ...]:
-    """Members in the order of ``names``: a mapping by its keys, a sequence as it stands.
+    """Members in the order of ``names``: a mapping by its keys, an ensemble by its names, a sequence as it stands.
 
     Args:
         members: posteriors by name, or in order.
         names: the names expected, in order.
         parameters: the names of θ.
     """
+    own = getattr(members, "names", None)
+    if own is not None and not isinstance(members, Mapping):
+        members = dict(zip(own, members, strict=True))
     if isinstance(members, Mapping):
         missing = [name for name in names if name not in members]
         if missing:

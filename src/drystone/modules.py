@@ -11,6 +11,7 @@ from torch import nn
 from torch.distributions import Transform, constraints
 
 from drystone.flows.zuko import to_zuko
+from drystone.support import LEAST, MARGIN
 from drystone.trained import TrainedMember
 
 __all__ = ["MemberModule"]
@@ -88,10 +89,11 @@ class _Standardise(Transform):
 
     def call_and_ladj(self, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         inside = ~((self.below & (theta < self.lower)) | (self.above & (theta > self.upper)))
-        tiny = torch.finfo(theta.dtype).tiny
         ones = torch.ones_like(theta)
-        from_lower = torch.where(self.below & inside, theta - self.lower, ones).clamp_min(tiny).log()
-        from_upper = torch.where(self.above & inside, self.upper - theta, ones).clamp_min(tiny).log()
+        # As near to a bound as the member itself goes.
+        least = torch.where(self.below & self.above, MARGIN * (self.upper - self.lower), LEAST)
+        from_lower = torch.where(self.below & inside, theta - self.lower, ones).maximum(least).log()
+        from_upper = torch.where(self.above & inside, self.upper - theta, ones).maximum(least).log()
         bounded = self.below | self.above
         x = torch.where(bounded, from_lower - from_upper, theta)
         width = torch.where(self.below & self.above, self.upper - self.lower, 1.0).log()

@@ -20,6 +20,7 @@ from scipy.special import logsumexp
 from drystone.allocation import allocate, pool
 from drystone.arrays import as_numpy, rows_of_data
 from drystone.errors import IntractableError
+from drystone.extras import require
 from drystone.forms import IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from drystone.levels import as_levels, each_level
 from drystone.members import Member, name_members
@@ -151,6 +152,7 @@ class StackedPosterior(ABC):
                 members from sbi of one class. Its draws come grouped by member, not shuffled, which misleads
                 diagnostics that look at the first of them.
         """
+        require("sbi", "sbi", "to_sbi")
         from drystone.adapters.to_sbi import to_sbi, to_sbi_ensemble
 
         return to_sbi_ensemble(self) if ensemble else to_sbi(self, prior)

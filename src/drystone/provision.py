@@ -5,7 +5,7 @@ from __future__ import annotations
 from drystone import forms
 from drystone.errors import IntractableError
 from drystone.forms import Form
-from drystone.scores import Score
+from drystone.scores import SCORES, Score
 from drystone.table import Table
 
 __all__ = ["check_provided", "check_tractable", "needed"]
@@ -15,10 +15,12 @@ def check_tractable(form: Form, score: Score) -> None:
     """Raise if the form cannot give what a term of the score needs, naming the forms that can."""
     for _, term in score.terms:
         for missing in sorted(term.needs - form.gives):
-            able = [cls.__name__ for cls in forms.FORMS if term.needs <= cls.gives]
+            able = [f"{cls.__name__}()" for cls in forms.FORMS if term.needs <= cls.gives]
+            scores = [f"{cls.__name__}()" for cls in SCORES if cls().needs <= form.gives]
             raise IntractableError(
                 f"{term!r} needs `{missing}`, which {type(form).__name__} does not give "
-                f"(it gives: {', '.join(sorted(form.gives))}). Forms that do: {', '.join(able) or 'none'}."
+                f"(it gives: {', '.join(sorted(form.gives))}). Forms that do: {', '.join(able) or 'none'}. "
+                f"Scores of {type(form).__name__}: {', '.join(scores)}."
             )
     if not score.terms:
         raise ValueError("the score has no term with a coefficient above 0.")
@@ -35,9 +37,9 @@ def check_provided(table: Table, form: Form, score: Score) -> None:
         for statistic in sorted(term.needs):
             needed = form.requires(statistic)
             if needed not in table.gives:
-                source = _SOURCES[needed]
+                has, remedy = ", ".join(sorted(table.gives)), _REMEDIES.get(needed, "")
                 raise ValueError(
-                    f"{term!r} with {form!r} needs {source}; the table gives: {', '.join(sorted(table.gives))}."
+                    f"{term!r} with {form!r} needs {_SOURCES[needed]}; the table gives: {has}.{remedy}"
                 )
 
 
@@ -48,4 +50,8 @@ _SOURCES = {
     "moments": "`mean` and `cov`, or `draws`",
     "interval": "`quantiles` or `draws`",
     "draws": "`draws`",
+}
+_REMEDIES = {
+    "log_q": " For members without densities there is EnergyScore() (--score energy).",
+    "draws": " Tabulate with keep_draws=True (--keep-draws).",
 }

@@ -34,7 +34,7 @@ def different_names(argument: str, names: Sequence[str] | None, size: int, stem:
         raise ValueError(f"`{argument}` must have {size} entries; got {len(names)}.")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"`{argument}` must be different; {', '.join(map(repr, twice))} stand more than once.")
+        raise ValueError(f"`{argument}` must be different; given more than once: {', '.join(map(repr, twice))}.")
     return names
 
 

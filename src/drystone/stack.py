@@ -12,6 +12,7 @@ import numpy as np
 from drystone import solvers
 from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.execution import Executor
+from drystone.flaws import culprits, flaws
 from drystone.forms import Form, Mixture
 from drystone.kernel import near
 from drystone.provision import check_provided, check_tractable, needed
@@ -71,7 +72,7 @@ def stack(
     if all(isinstance(term, RankCvM | RankMoments) for _, term in score.terms):
         warnings.warn(
             "ranks alone are not a strict criterion: the prior itself is perfectly rank-calibrated. "
-            "Add a strict score, such as LogScore() + 0.1 * RankCvM().",
+            "Add a strict score, such as LogScore() + 10 * RankCvM().",
             stacklevel=2,
         )
     begun = time.perf_counter()
@@ -115,15 +116,19 @@ def stack(
 
 
 def _check_types(table: Table, form: Form, score: Score) -> None:
-    for name, value, kind in (("table", table, Table), ("form", form, Form), ("score", score, Score)):
+    for name, value, kind, such_as in (
+        ("table", table, Table, "ds.Table(theta, log_q=...)"),
+        ("form", form, Form, "one such as ds.Mixture()"),
+        ("score", score, Score, "one such as ds.LogScore()"),
+    ):
         if not isinstance(value, kind):
-            hint = f" Did you mean {value.__name__}()?" if isinstance(value, type) else ""
-            hint = (
-                hint or " Is it `score=...` that you mean?"
-                if name == "form" and isinstance(value, Score)
-                else hint
-            )
-            raise TypeError(f"`{name}` must be a {kind.__name__}; got {value!r}.{hint}")
+            hint = f" Give {such_as}."
+            if isinstance(value, type):
+                hint = f" Did you mean {value.__name__}()?"
+            elif name == "form" and isinstance(value, Score):
+                hint = " Is it `score=...` that you mean?"
+            got = repr(value) if isinstance(value, str | type | Form | Score) else type(value).__name__
+            raise TypeError(f"`{name}` must be a {kind.__name__}; got {got}.{hint}")
 
 
 def _check_solver(solver: Solver, form: Form, score: Score) -> None:
@@ -170,26 +175,23 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
     """The table without what cannot be used, and the list of that; or an error that names it."""
     if nonfinite not in ("raise", "drop"):
         raise ValueError(f'`nonfinite` must be "raise" or "drop"; got {nonfinite!r}.')
-    numbers: np.ndarray | range = range(table.N)
-    if table.weighted and (table.row_weights == 0).any():
-        # Rows without weight carry nothing, and a logarithm of theirs could be −inf.
-        numbers = np.flatnonzero(table.row_weights > 0)
-        table = table.select(rows=numbers)
+    numbers = np.flatnonzero(table.row_weights > 0) if table.weighted else range(table.N)
+    table = table.carrying()
     names = sorted(needed(form, score))
-    bad, empty = _flaws(table, names)
+    bad, empty = flaws(table, names)
     bad_members = bad.any(0)
     if bad_members.any() and nonfinite == "raise":
         name, counts = next((name, counts) for name, counts in zip(names, bad, strict=True) if counts.any())
-        found = [(table.names[k], int(counts[k])) for k in np.flatnonzero(counts)]
-        listed = ", ".join(f"{member!r} at {count} of {table.N} rows" for member, count in found[:5])
-        more = f" and {len(found) - 5} more members" if len(found) > 5 else ""
-        raise ValueError(f'`{name}` is NaN or infinite for {listed}{more}; drop them or pass `nonfinite="drop"`.')
+        raise ValueError(
+            f"`{name}` is NaN or infinite for {culprits(table, counts)}; leave them out, or pass "
+            '`nonfinite="drop"` (--drop on the command line).'
+        )
     if bad_members.all():
         raise ValueError("no member is left: every one has NaN or infinite entries.")
     dropped = {"members": [table.names[k] for k in np.flatnonzero(bad_members)], "rows": []}
     if bad_members.any():
         table = table.select(members=~bad_members)
-        _, empty = _flaws(table, names)
+        _, empty = flaws(table, names)
     rows = [int(numbers[n]) for n in empty]
     if rows and nonfinite == "raise":
         listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
@@ -203,34 +205,6 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
         dropped["rows"] = rows
         table = table.select(rows=np.delete(np.arange(table.N), empty))
     return table, dropped
-
-
-def _flaws(table: Table, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """At how many rows members' statistics cannot be used, (names, K), and the rows where every density is 0."""
-    counts, empty, before = 0, [], 0
-    for of_block, impossible, n in table.each(_flaws_of, names):
-        counts, before = counts + of_block, before + n
-        empty.append(impossible + before - n)
-    return np.asarray(counts), np.concatenate(empty)
-
-
-def _flaws_of(block: Table, names: list[str]) -> tuple[np.ndarray, np.ndarray, int]:
-    counts = np.array([_bad_rows(block, name).sum(1) for name in names])
-    impossible = (block.log_q == -np.inf).all(0).nonzero()[0] if "log_q" in names else np.empty(0, int)
-    return counts, impossible, block.N
-
-
-def _bad_rows(table: Table, name: str) -> np.ndarray:
-    """Where a statistic cannot be used, (K, N): NaN or ±inf; for a density, −inf is fine."""
-    if name == "log_q":
-        return np.isnan(table.log_q) | (table.log_q == np.inf)
-    if name == "draws":
-        return np.stack([~np.isfinite(np.asarray(table.draws[k])).all((1, 2)) for k in range(table.K)])
-    arrays = {"rank": ["rank"], "mean": ["mean"], "moments": ["mean", "cov"]}.get(name, [])
-    values = [getattr(table, array) for array in arrays] or [table.quantile(level) for level in table.levels]
-    if not values:  # intervals still to be derived from draws
-        return _bad_rows(table, "draws")
-    return np.logical_or.reduce([~np.isfinite(v).reshape(table.K, table.N, -1).all(2) for v in values])
 
 
 def _notes(solution: Solution, table: Table, form: Form) -> list[str]:

@@ -18,6 +18,7 @@ from drystone.errors import IntractableError
 from drystone.files import replacing
 from drystone.forms import Form, View
 from drystone.forms.gathered import GatheredView
+from drystone.levels import as_levels, each_level
 from drystone.provision import check_provided, check_tractable, needed
 from drystone.scores import Score, Sum
 from drystone.table import Table
@@ -93,7 +94,7 @@ class Stacking:
         score = self.score if score is None else score
         check_tractable(self.form, score)
         check_provided(table, self.form, score)
-        loss, terms = losses(self.view(table.reading(needed(self.form, score))), score)
+        loss, terms = losses(self.view(table.carrying().reading(needed(self.form, score))), score)
         return {"loss": loss, **terms}
 
     def apply(self, table: Table) -> Applied:
@@ -127,7 +128,7 @@ class Stacking:
         }
         plain = {"format": FORMAT, "version": VERSION, **plain}
         with replacing(path) as temporary:
-            temporary.write_text(json.dumps(plain, indent=1))
+            temporary.write_text(json.dumps(plain, indent=1, default=lambda number: number.item()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], score: Score | None = None, form: Form | None = None) -> Stacking:
@@ -213,7 +214,8 @@ class Applied:
 
     def interval(self, alpha: float) -> np.ndarray:
         """Central 1 − alpha intervals, (N, d, 2)."""
-        return self._array("interval", lambda: self._view.interval(alpha))
+        (level,) = each_level(as_levels(alpha))
+        return self._array("interval", lambda: self._view.interval(level))
 
     def draws(self, n: int | None = None, seed: int = 0) -> np.ndarray:
         """Draws of the stacked posterior out of the table's draws, (N, n, d)."""
@@ -244,6 +246,8 @@ class Applied:
 def view_of(form: Form, params: Mapping[str, np.ndarray], table: Table) -> View:
     """The form on a table of its members, of which only those that matter are looked at."""
     used, of_used = form.used(params)
+    if len(used) == 0:  # all parameters are 0: then any member will do
+        used, of_used = np.arange(table.K), dict(params)
     table = table.select(members=used) if len(used) < table.K else table
     if not table.resident:
         return GatheredView(form, as_tensors(of_used), table)

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +136,7 @@ class Stored:
         """Its hyperparameters."""
         return Configuration(**self.description["configuration"])
 
-    @property
+    @cached_property
     def history(self) -> History:
         """How training went."""
         stored = self.description["history"]

@@ -5,6 +5,7 @@ It is the one object that crosses from "K inferences" to "stack them": nothing a
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cached_property
@@ -34,6 +35,7 @@ T = TypeVar("T")
 class Table:
     r"""K members × N simulations (θ_n, y_n), and what each member says of each simulation.
 
+    Arrays are held and not copied, where they are NumPy arrays of float64: do not change them afterwards.
     Any of the statistics may be missing; ``rank``, ``mean``, ``cov`` and ``quantiles`` are derived from
     ``draws`` when asked for, one member at a time, so deriving them never holds a second copy of the draws.
 
@@ -275,6 +277,11 @@ class Table:
         chosen.weighted, chosen.row_weights = self.weighted, scaled_weights(weights, len(n))
         return chosen
 
+    def carrying(self) -> Table:
+        """The rows that carry weight: 0 · (−∞) of another would be NaN."""
+        none = self.weighted and self.row_weights == 0
+        return self.select(rows=np.flatnonzero(~none)) if np.any(none) else self
+
     def split(self, fraction: float = 0.5, seed: int = 0) -> tuple[Table, Table]:
         """Two tables of disjoint rows, the first with ``fraction`` of them, chosen at random by ``seed``."""
         first = round(fraction * self.N)
@@ -337,7 +344,7 @@ class Table:
     def bytes_of_row(self, needs: Iterable[str]) -> int:
         """What a row takes, of what these statistics take."""
         columns = [self._statistics[key] for key in columns_for(needs, self._statistics)]
-        return sum(array.dtype.itemsize * array.size // self.N for array in columns)
+        return sum(array.dtype.itemsize * math.prod(array.shape) // self.N for array in columns)
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -179,7 +179,7 @@ def _warn_of(left_out: Mapping[str, str], K: int, hint: str = "") -> None:
 
 
 def _listed(left_out: Mapping[str, str]) -> str:
-    return "; ".join(f"{name}: {reason}" for name, reason in left_out.items()) + "."
+    return "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in left_out.items()) + "."
 
 
 def _levels(levels: Sequence[float]) -> tuple[float, ...]:

@@ -26,7 +26,7 @@ class Tuned:
     Attributes:
         value: the strength with the least metric.
         fit: the stacking with that strength, on all rows.
-        frame: a row a strength: value, metric (mean over folds), se (over folds).
+        frame: one row per strength: value, metric (mean over folds), se (over folds).
     """
 
     value: float
@@ -78,7 +78,7 @@ def tune(
             f"the metric {metric!r} is not finite for any value of the grid: some left-out row is impossible for "
             "every stack. Use more rows, fewer folds, or a metric that stays finite."
         )
-    error = np.sqrt(((losses - average[:, None]) ** 2) @ shares**2)
+    error = np.sqrt(((losses - average[:, None]) ** 2) @ shares**2 * folds / (folds - 1))
     frame = pd.DataFrame({"value": list(grid), "metric": average, "se": error})
     best = grid[int(np.nanargmin(average))]
     return Tuned(best, stack(table, form, make(best), seed=seed), frame)

@@ -231,3 +231,40 @@ def test_files_of_members_are_spoken_of_as_the_shell_has_them(fails, tmp_path):
     assert "--drop" in fails("stack", tmp_path / "*.npz")
     np.savez(tmp_path / "a.npz", log_q=np.zeros(5))
     assert "write it into the files, ds.adapters.to_file" in fails("stack", tmp_path / "*.npz")
+
+
+def test_paths_that_are_no_tables(fails, tmp_path):
+    for k in range(2):
+        np.savez(tmp_path / f"{k}.npz", log_q=np.zeros((4, 5)), theta=np.zeros((5, 1)))
+    assert "put quotes around a pattern" in fails("stack", tmp_path / "0.npz", tmp_path / "1.npz", code=2)
+    assert f'give "{tmp_path}/*.npz"' in fails("stack", tmp_path, code=2)
+    assert "for a file holds one member; got (4, 5)" in fails("stack", tmp_path / "*.npz")
+    np.save(tmp_path / "log_q.npy", np.zeros((4, 5)))
+    assert "log_q.npy is an array" in fails("compare", tmp_path / "log_q.npy", code=2)
+
+
+def test_simulations_that_leave_none_to_test_on(fails, tmp_path):
+    for name in ("theta", "y"):
+        np.save(tmp_path / f"{name}.npy", np.ones((30, 2)))
+    files = ("--theta", tmp_path / "theta.npy", "--y", tmp_path / "y.npy")
+    assert "leaves none to test on" in fails("simulate", tmp_path / "run", *files)
+    assert main(["simulate", *map(str, (tmp_path / "run", *files)), "--train", "20", "--stack", "5"]) == 0
+
+
+@pytest.mark.filterwarnings("default")  # they are what is looked at
+@pytest.mark.parametrize("verb", ["compare", "report"])
+def test_tables_are_judged_without_members_that_are_not_finite(fails, tmp_path, capsys, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    table = make_table(K=3, N=80)
+    table.log_q[1, 4] = np.nan
+    table.save("table.zarr")
+    assert "'member_1' at 1 of" in fails(verb, "table.zarr")
+    assert main([verb, "table.zarr", "--drop"]) == 0
+    assert "left out, for they are NaN or infinite: 'member_1' at 1 of 80 rows" in capsys.readouterr().err
+
+
+def test_a_run_without_members_cannot_be_sampled(fails, run):
+    for path in run.members.glob("*"):
+        path.unlink()
+    said = fails("sample", run.path, "--row", 0, "--out", "x.npz")
+    assert "has no members of its own" in said

@@ -9,7 +9,7 @@ import torch
 import drystone as ds
 from conftest import make_table
 from drystone.diagnostics.calibration import ecdf
-from drystone.diagnostics.ranks import _draws, middle
+from drystone.diagnostics.ranks import middle
 from drystone.forms.mixture import MixtureView
 
 
@@ -59,8 +59,8 @@ def test_sums_of_draws_are_judged_by_the_draws_they_use():
 def test_weights_for_each_row_have_draws_for_each_row():
     table = make_table(K=3, N=50)
     w = torch.softmax(torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64), -1)
-    found = _draws(MixtureView(w, table))
-    np.testing.assert_allclose(np.asarray(found), 41 / (w.numpy() ** 2).sum(1))
+    found = np.asarray(MixtureView(w, table).draws_behind_rank())
+    np.testing.assert_allclose(found, 41 / (w.numpy() ** 2).sum(1))
     u = middle(MixtureView(w, table).rank().numpy(), found)
     assert ecdf(u, found, np.array([0.0, 1.0]), table.row_weights) == pytest.approx(np.array([[0] * 3, [1] * 3]))
 

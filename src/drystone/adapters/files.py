@@ -169,6 +169,8 @@ def _read(path: Path) -> MemberFile:
         numbers = [key for key in (*STATISTICS, "levels", "theta", "y") if key in arrays and arrays[key].ndim == 0]
         if numbers:
             raise ValueError(f"`{numbers[0]}` is a single number, not an array")
+        if "log_q" in shapes and len(shapes["log_q"]) != 1:
+            raise ValueError(f"`log_q` must be (N,), for a file holds one member; got {shapes['log_q']}")
         dtype = arrays["draws"].dtype if "draws" in shapes else None
         return MemberFile(path, str(arrays.get("name", path.stem)), held, shapes, dtype)
 

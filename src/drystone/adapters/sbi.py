@@ -29,6 +29,7 @@ from torch import Tensor
 
 from drystone.adapters.restrict import AT_ONCE, ROWS, restrict
 from drystone.errors import SamplingError
+from drystone.extras import require
 from drystone.seeding import seeded
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def from_sbi(
     Returns:
         a member: ``sample(n, y, seed)`` and, where sbi has a normalised density, ``log_prob(theta, y)``.
     """
+    require("sbi", "sbi", "from_sbi")
     from sbi.inference import EnsemblePosterior, ImportanceSamplingPosterior, MCMCPosterior, RejectionPosterior
     from sbi.inference.posteriors import DirectPosterior, VectorFieldPosterior, VIPosterior
 
@@ -75,7 +77,8 @@ def from_sbi(
     elif isinstance(posterior, MCMCPosterior):
         return MarkovChain(posterior)
     else:
-        raise TypeError(f"`posterior` must be one of sbi's posteriors; got {type(posterior).__name__}.")
+        hint = " Call its build_posterior() first." if hasattr(posterior, "build_posterior") else ""
+        raise TypeError(f"`posterior` must be one of sbi's posteriors; got {type(posterior).__name__}.{hint}")
     own = posterior._prior if isinstance(posterior, VIPosterior) else posterior.prior
     return restrict(made, own if prior is None else prior, error=error)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from drystone.errors import ConvergenceWarning
 from drystone.forms import Form
+from drystone.provision import needed
 from drystone.scores import Score
 from drystone.stack import stack
 from drystone.stacking import Stacking
@@ -73,14 +74,7 @@ def problem(fit: Stacking, table: Table, seed: int = 0) -> Problem:
             f"`table` must hold the rows that `fit` was fitted to: its loss there was {fit.loss:.6g}, "
             f"on these rows it is {loss:.6g}. (A fit near one observation, `at=`, cannot be advised on.)"
         )
-    needs = {fit.form.requires(need) for _, term in fit.score.terms for need in term.needs}
+    needs = needed(fit.form, fit.score)
     if needs == {"log_q"}:  # then selecting rows and members need not copy draws
-        table = Table(
-            table.theta,
-            table.y,
-            log_q=table.log_q,
-            names=table.names,
-            parameters=table.parameters,
-            row_weights=table.row_weights if table.weighted else None,
-        )
+        table = table.part(needs, slice(None))
     return Problem(table, fit.form, fit.score, seed)

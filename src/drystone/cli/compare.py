@@ -7,19 +7,20 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, say, verb, waiting
+from drystone.cli.verb import configuration, drop_option, say, source_argument, verb, waiting
 
 
 @verb(
     ("drystone compare moons", "the run's fits, judged on its test rows"),
     ("drystone compare moons --exact", "and against the exact posterior, if the task knows it"),
-    ('drystone compare table.zarr --score log --score "log + 0.1*rank"', "half the rows to fit, half to judge"),
+    ('drystone compare table.zarr --score log --score "log + 10*rank"', "half the rows to fit, half to judge"),
 )
-@click.argument("source", metavar="RUN|TABLE", type=click.Path(path_type=Path))
+@source_argument
 @click.option("--score", "scores", multiple=True, help="What to stack a table for; may be given again.  [log]")
 @click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
+@drop_option
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior, in nats.")
-def compare(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> None:
+def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool) -> None:
     """Judge fits on untouched rows.
 
     Against the best member and uniform weights, with standard errors, on rows that nothing was fitted to.
@@ -32,10 +33,10 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> No
 
     if is_table(source):
         with waiting("stacking and comparing"):
-            judged = judge_table(source, scores, seed, exact)
+            judged = judge_table(source, scores, seed, exact, drop)
     else:
-        if scores:
-            raise click.UsageError("--score is for tables; a run's fits are made by `drystone stack`.")
+        if scores or drop:
+            raise click.UsageError("--score and --drop are for tables; a run's fits are made by `drystone stack`.")
         home = Run(source)
         with home.opened():
             config = configuration(home)

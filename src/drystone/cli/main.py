@@ -64,7 +64,7 @@ def cli() -> None:
       drystone simulate RUN --task two_moons        simulations.zarr
       drystone train RUN --members 16               members/
       drystone tabulate RUN                         table.zarr
-      drystone stack RUN --score "log + 0.1*rank"   fits/
+      drystone stack RUN --score "log + 10*rank"    fits/
       drystone report RUN                           report.html
 
     Already have K log densities, from any library? Begin with `drystone stack table.zarr`.

@@ -1,6 +1,6 @@
 """Scores and forms as words: the one place where text becomes one of Drystone's objects.
 
-A score is ``log``, ``interval(alpha=0.2)`` or a sum such as ``log + 0.1*rank``; a form is ``mixture(...)``. The
+A score is ``log``, ``interval(alpha=0.2)`` or a sum such as ``log + 10*rank``; a form is ``mixture(...)``. The
 text is taken apart as a Python expression of which only names, calls with literal keywords, ``+``, ``*`` and
 numbers are let through. Nothing is ever evaluated.
 """
@@ -53,8 +53,8 @@ def score(text: str) -> Score:
     """The score that a text describes.
 
     Example:
-        >>> score("log + 0.1*rank")
-        LogScore() + 0.1*RankCvM()
+        >>> score("log + 10*rank")
+        LogScore() + 10*RankCvM()
     """
     terms = check_score(text)
     made = [_make(term, SCORES) for term in terms]
@@ -95,7 +95,7 @@ def _parsed(text: str, what: str) -> ast.expr:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError):
         raise ValueError(
-            f"{text!r} is not a {what}: write names, numbers, + and *, as in 'log + 0.1*rank'."
+            f"{text!r} is not a {what}: write names, numbers, + and *, as in 'log + 10*rank'."
         ) from None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, say, verb, waiting
+from drystone.cli.verb import configuration, drop_option, say, source_argument, verb, waiting
 
 
 @verb(
@@ -18,12 +18,13 @@ from drystone.cli.verb import configuration, say, verb, waiting
         "half the rows to fit, half to judge",
     ),
 )
-@click.argument("source", metavar="RUN|TABLE", type=click.Path(path_type=Path))
+@source_argument
 @click.option("--score", "scores", multiple=True, help="What to stack a table for; may be given again.  [log]")
 @click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
+@drop_option
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write that of a table.  [report.html]")
-def report(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: Path | None) -> None:
+def report(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool, out: Path | None) -> None:
     """Write report.html.
 
     All there is to know about the fits in one HTML file that needs nothing else: the verdict, scores with standard
@@ -34,14 +35,14 @@ def report(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: P
     from drystone.runs import Run
     from drystone.runs.judge import judge
 
-    command = _command(source, scores, seed, exact, out)
+    command = _command(source, scores, seed, drop, exact, out)
     if is_table(source):
         with waiting("stacking, comparing and drawing"):
-            judged = judge_table(source, scores, seed, exact)
+            judged = judge_table(source, scores, seed, exact, drop)
             path = report_of_table(out or Path("report.html"), judged, command)
     else:
-        if scores or out is not None:
-            raise click.UsageError("--score and --out are for tables; a run has fits and a report of its own.")
+        if scores or drop or out is not None:
+            raise click.UsageError("--score, --drop and --out are for tables; a run has its own fits and report.")
         home = Run(source)
         with home.opened(), home.timed("report"):
             config = configuration(home)
@@ -51,12 +52,13 @@ def report(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: P
     say(f"{judged.verdict}\nReport: {path.resolve()}", report=path, verdict=judged.verdict)
 
 
-def _command(source: Path, scores: tuple[str, ...], seed: int, exact: bool, out: Path | None) -> str:
+def _command(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool, out: Path | None) -> str:
     """What was asked for, to be pasted into a shell; defaults are left out."""
     words = ["drystone", "report", str(source)]
     for score in scores:
         words += ["--score", score]
     words += ["--seed", str(seed)] if seed else []
+    words += ["--drop"] if drop else []
     words += ["--exact"] if exact else []
     words += ["--out", str(out)] if out is not None else []
     return shlex.join(words)

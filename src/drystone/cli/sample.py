@@ -56,6 +56,11 @@ def sample(run: Path, x: Path | None, row: int | None, name: str | None, draws: 
         if row is None or row >= test.N:
             raise ValueError(f"--row must be below {test.N}, the number of test rows; got {row}.")
         observed, arrays["theta"] = np.asarray(test.y)[row], test.theta[row]
+    if not any(home.members.glob("*.json")):
+        raise ValueError(
+            f"{home.path} has no members of its own to draw from. In Python, with those you have: "
+            f'ds.Stacking.load("{home.fit(name)}").posterior(members).sample(...).'
+        )
     ensemble = stages.members(home, config)
     posterior = fit.posterior(dict(zip(ensemble.names, ensemble, strict=True)))
     with waiting("drawing"):

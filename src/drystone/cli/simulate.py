@@ -23,8 +23,14 @@ from drystone.cli.verb import (
         "drystone simulate moons --task two_moons",
         "13,000 simulations: 10,000 to train, 1,000 to stack, 2,000 to test",
     ),
-    ("drystone simulate moons --train 50000 --workers 8", "the task as before (config.toml), in eight processes"),
-    ("drystone simulate mine --theta theta.npy --y y.npy", "take simulations made elsewhere, (N, d) and (N, m)"),
+    (
+        "drystone simulate moons --train 50000 --workers 8 --force",
+        "again and more: the task as before (config.toml), in eight processes",
+    ),
+    (
+        "drystone simulate mine --theta theta.npy --y y.npy --train 4000 --stack 500",
+        "take simulations made elsewhere, (N, d) and (N, m); the rest of the rows is for testing",
+    ),
 )
 @run_argument
 @click.option("--task", help="A name of `drystone tasks`, or module:object for a task of your own.")

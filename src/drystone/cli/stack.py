@@ -13,9 +13,11 @@ import click
 from drystone.cli.verb import (
     cluster_option,
     configuration,
+    drop_option,
     force_option,
     hands,
     say,
+    source_argument,
     verb,
     waiting,
     workers_option,
@@ -33,18 +35,16 @@ MEMORY = 4.0
 
 @verb(
     ("drystone stack moons", "all fits of config.toml: by the log score unless it says otherwise"),
-    ('drystone stack moons --score "log + 0.1*rank"', "one more, called log-0.1-rank, with an eye on calibration"),
+    ('drystone stack moons --score "log + 10*rank"', "one more, called log-10-rank, with an eye on calibration"),
     ("drystone stack table.zarr --form local --out fit.json", "weights that depend on the data, of any table"),
     ('drystone stack "jobs/*.npz"', "K files of log densities and no networks: see ds.adapters.to_file"),
     ('drystone stack moons --form "interval(alpha=0.2)" --score "interval(alpha=0.2)"', "80 % intervals"),
 )
-@click.argument("source", metavar="RUN|TABLE", type=click.Path(path_type=Path))
-@click.option("--score", help='What to be good at: log, rank, energy, ... or a sum, "log + 0.1*rank".  [log]')
-@click.option("--form", help='How to combine: mixture, local, sample, interval; "mixture(concentration=1.2)".')
+@source_argument
+@click.option("--score", help='What to be good at: log, rank, energy, ... or a sum, "log + 10*rank".  [log]')
+@click.option("--form", help='mixture, local, sample or interval, or "mixture(concentration=1.2)".  [mixture]')
 @click.option("--name", help="Name of the fit: fits/NAME.json of a run.  [made of the form and the score]")
-@click.option(
-    "--drop", is_flag=True, help="Leave out members that are not finite or cannot be read, and say which."
-)
+@drop_option
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the fit of a table.")
 @click.option(
     "--memory",
@@ -69,7 +69,7 @@ def stack(
 ) -> None:
     """Find the weights: writes fits/.
 
-    Of a run, that is; those of a table (.zarr, .nc, or a file a member) are printed, and written with --out.
+    Of a run, that is; those of a table (.zarr, .nc, or one file per member) are printed, and written with --out.
 
     Scores: log, rank, rank_moments, js, interval, moment, mean, energy; they add and scale. Forms: mixture, local,
     sample, interval. Both take arguments: interval(alpha=0.2), local(hidden=(32, 32)).
@@ -159,7 +159,7 @@ def _bytes(memory: float) -> int:
 
 
 def slug(form: str, score: str) -> str:
-    """A name for a file: ``log + 0.1*rank`` of a mixture is ``log-0.1-rank``."""
+    """A name for a file: ``log + 10*rank`` of a mixture is ``log-10-rank``."""
     text = score if form == "mixture" else f"{form} {score}"
     return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")
 

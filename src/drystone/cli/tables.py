@@ -1,7 +1,8 @@
-"""Tables without a run: in a file, or in a file a member."""
+"""Tables without a run: in a file, or in one file per member."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,20 @@ def _of_members(source: Path) -> bool:
     return any(letter in str(source) for letter in "*?[") or source.suffix == ".npz"
 
 
-def judge_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -> Judged:
+def _finite(table: Table) -> Table:
+    """The members all of whose statistics can be used; a warning names the others."""
+    from drystone.flaws import culprits, flaws
+
+    counts = flaws(table, sorted(table.gives))[0].max(0)
+    if not counts.any():
+        return table
+    if counts.all():
+        raise ValueError("no member is left: every one has NaN or infinite entries.")
+    warnings.warn(f"left out, for they are NaN or infinite: {culprits(table, counts)}.", stacklevel=2)
+    return table.select(members=counts == 0)
+
+
+def judge_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool, drop: bool) -> Judged:
     """Stack one half of a table's rows for each score and judge on the other."""
     from drystone.cli import objectives
 
@@ -52,6 +66,9 @@ def judge_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool) -
     import drystone as ds
     from drystone.runs.judge import Judged
 
-    validation, test = read_table(source).split(0.5, seed=seed)
+    table = read_table(source, drop=drop)
+    if drop:
+        table = _finite(table)
+    validation, test = table.split(0.5, seed=seed)
     fits = {text: ds.stack(validation, score=objectives.score(text)) for text in scores}
     return Judged(validation, test, ds.compare(validation, test, fits or None))

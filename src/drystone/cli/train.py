@@ -63,10 +63,14 @@ def train(
         )
         ensemble = stages.train(home, config, workers=workers, client=client, force=force)
     losses = {name: min(ensemble[k].history.validation) for k, name in enumerate(ensemble.names)}
-    best = min(losses, key=losses.__getitem__) if losses else ""
-    left_out = f", {len(ensemble.diverged)} diverged and left out" if ensemble.diverged else ""
+    words = f"{home.members}: {len(ensemble)} members"
+    if ensemble.diverged:
+        words += f", {len(ensemble.diverged)} diverged and left out"
+    if losses:
+        best = min(losses, key=losses.__getitem__)
+        words += f"; lowest validation loss {losses[best]:.3f} ({best})"
     say(
-        f"{home.members}: {len(ensemble)} members{left_out}; lowest validation loss {losses[best]:.3f} ({best})",
+        words,
         path=home.members,
         members=ensemble.names,
         diverged=ensemble.diverged,

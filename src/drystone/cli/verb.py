@@ -20,10 +20,12 @@ __all__ = [
     "JSON",
     "cluster_option",
     "configuration",
+    "drop_option",
     "force_option",
     "hands",
     "run_argument",
     "say",
+    "source_argument",
     "verb",
     "waiting",
     "workers_option",
@@ -60,7 +62,29 @@ def verb(*examples: tuple[str, str]) -> Callable[[Callable[..., Any]], Verb]:
     return click.command(cls=Verb, examples=examples)
 
 
+def _source(context: click.Context, argument: click.Parameter, paths: Sequence[Path]) -> Path:
+    """The one path that was given, which may be a pattern; several are one that the shell has expanded."""
+    if len(paths) > 1:
+        raise click.UsageError(f'{len(paths)} paths: put quotes around a pattern, as in "jobs/*.npz".')
+    path = paths[0]
+    if path.suffix == ".npy":
+        raise click.UsageError(
+            f"{path} is an array. A table is a .zarr or .nc, as ds.Table(theta, log_q=...).save() writes it, or "
+            'a pattern of files of one member each ("*.npz"), as ds.adapters.to_file does.'
+        )
+    known = any((path / name).exists() for name in ("config.toml", "table.zarr"))
+    if path.is_dir() and path.suffix != ".zarr" and not known and any(path.glob("*.npz")):
+        raise click.UsageError(f'{path} is not a run; for the members\' files in it give "{path}/*.npz".')
+    return path
+
+
 run_argument = click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+source_argument = click.argument(
+    "source", metavar="RUN|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path), callback=_source
+)
+drop_option = click.option(
+    "--drop", is_flag=True, help="Leave out members that are not finite or cannot be read, and say which."
+)
 force_option = click.option("--force", is_flag=True, help="Make it again, replacing what is there.")
 workers_option = click.option("--workers", type=click.IntRange(1), help="Processes or threads on this machine.")
 cluster_option = click.option(

@@ -9,7 +9,8 @@ import numpy as np
 
 from drystone.arrays import as_numpy
 from drystone.data import spread_or_one
-from drystone.diagnostics.classifiers import cloned, network, require
+from drystone.diagnostics.classifiers import cloned, network
+from drystone.extras import require
 from drystone.folds import split_folds
 
 __all__ = ["C2ST", "c2st"]
@@ -45,7 +46,7 @@ def c2st(draws: Any, reference: Any, *, classifier: Any = None, folds: int = 5, 
         folds: of the cross-validation.
         seed: of the folds and the classifier.
     """
-    require()
+    require("sklearn", "diagnostics", "a classifier test")
     a, b = as_numpy(draws), as_numpy(reference)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"`draws` and `reference` must have shapes (S, d), (S', d); got {a.shape}, {b.shape}.")

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["cloned", "network", "require"]
-
-
-def require() -> None:
-    """Say what to do if scikit-learn is missing."""
-    if find_spec("sklearn") is None:
-        raise ImportError("classifier tests need scikit-learn: pip install 'drystone[diagnostics]'.")
+__all__ = ["cloned", "network"]
 
 
 def network(d: int) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 
 from drystone.arrays import as_numpy
 from drystone.data import spread_or_one
-from drystone.diagnostics.classifiers import cloned, network, require
+from drystone.diagnostics.classifiers import cloned, network
+from drystone.extras import require
 
 __all__ = ["LC2ST", "lc2st"]
 
@@ -64,7 +65,7 @@ def lc2st(
         trials: classifiers trained under the null; the least p-value is 1/(trials + 1).
         seed: of the swaps and the classifiers.
     """
-    require()
+    require("sklearn", "diagnostics", "a classifier test")
     theta, draws, draws_at = as_numpy(theta), as_numpy(draws), as_numpy(draws_at)
     N = len(theta)
     if theta.ndim != 2 or draws.shape != theta.shape:

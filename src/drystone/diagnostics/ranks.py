@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from drystone.forms import View
-from drystone.forms.mixture import MixtureView
 from drystone.methods import Fits, methods
 from drystone.table import Table
 
@@ -70,7 +68,8 @@ def ranks(table: Table, fits: Fits = None) -> Ranks:
         raise ValueError(f"ranks need `rank` or `draws`; the table gives: {', '.join(sorted(table.gives))}.")
     with torch.no_grad():
         views = methods(table, fits, {"rank"})
-        behind = {name: _draws(view) for name, view in views.items()}
+        behind = {name: view.draws_behind_rank() for name, view in views.items()}
+        behind = {name: None if draws is None else draws.numpy() for name, draws in behind.items()}
         of_methods = {name: middle(view.rank().numpy(), behind[name]) for name, view in views.items()}
     return Ranks(
         middle(table.rank, table.S), of_methods, table.names, table.parameters, table.row_weights, table.S, behind
@@ -83,10 +82,3 @@ def middle(rank: np.ndarray, S: Draws) -> np.ndarray:
         return rank
     S = np.asarray(S)[..., None]
     return (S * rank + 0.5) / (S + 1)
-
-
-def _draws(view: View) -> Draws:
-    """S / Σ_k w_k² for a mixture, (N,) if it has weights for each row; else the draws that the form uses."""
-    if view.S is None or not isinstance(view, MixtureView):
-        return view.S
-    return (view.S / (view.weights**2).sum(-1)).numpy()

@@ -64,7 +64,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return a row a task: mean accuracy over the observations, with its standard error, and paired gains."""
+    """Return one row per task: mean accuracy over the observations, with its standard error, and paired gains."""
     rows = []
     for task, accuracies in result["tasks"].items():
         a = {method: np.array(values) for method, values in accuracies.items()}

@@ -9,8 +9,6 @@ flows learn of its accuracy holds for new data; new data are shown the average o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from drystone.folds import split_folds
+from drystone.seeding import seeded
 from drystone.standardise import Conditioning, Scaling
 from drystone.support import Support
 
@@ -59,7 +58,7 @@ def compress(theta: Array, y: Array, prior: object, *, components: int, folds: i
     scaled, reduced = Conditioning.fit(y), Conditioning.fit(y, components=components)
     z = scaled(y)
     networks, unseen = [], np.empty_like(x)
-    with _torch_seed(seed):
+    with seeded(seed):
         for rows, left_out in split_folds(len(x), folds, seed):
             networks.append(regress(z[rows], x[rows], seed))
             unseen[left_out] = predict(networks[-1], z[left_out])
@@ -98,11 +97,3 @@ def predict(network: nn.Module, z: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the network's prediction without dropout."""
     with torch.no_grad():
         return network.eval()(torch.from_numpy(z)).numpy()
-
-
-@contextmanager
-def _torch_seed(seed: int) -> Iterator[None]:
-    """Seed torch within, and leave its global generator as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield

@@ -57,7 +57,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return a row a number of members."""
+    """Return one row per number of members."""
     head = ["members × epochs", "best", "uniform", "stacked", "with a Dirichlet prior", "members with weight"]
     rows = [
         [f"{K} × {row['epochs']}", *(estimate(row["log density"][m]) for m in head[1:5]), str(row[head[5]])]

@@ -25,7 +25,7 @@ from drystone.table import Table
 from drystone.tabulate import tabulate
 from drystone.train import train
 
-__all__ = ["SHOWN", "TASKS", "Plan", "Setting", "Use", "exact", "members", "simulations", "tables"]
+__all__ = ["SHOWN", "TASKS", "Plan", "Setting", "Use", "exact", "members", "of_both", "simulations", "tables"]
 
 Array = NDArray[np.floating]
 Use = Literal["training", "stacking", "test"]
@@ -146,10 +146,13 @@ def members(setting: Setting, plan: Plan) -> Ensemble:
 def tables(setting: Setting, plan: Plan) -> tuple[Table, Table]:
     """Return the members on the stacking and on the test simulations: densities, ranks, moments, intervals."""
     ensemble = members(setting, plan)
-    validation, test = (tabulated(ensemble, setting, plan, use) for use in ("stacking", "test"))
-    # A member that failed on one of them is left out of both.
-    both = [name for name in validation.names if name in test.names]
-    return validation.select(members=both), test.select(members=both)
+    return of_both(*(tabulated(ensemble, setting, plan, use) for use in ("stacking", "test")))
+
+
+def of_both(validation: Table, test: Table) -> tuple[Table, Table]:
+    """Return both without the members that failed on one of them."""
+    names = [name for name in validation.names if name in test.names]
+    return validation.select(members=names), test.select(members=names)
 
 
 def tabulated(ensemble: Ensemble, setting: Setting, plan: Plan, use: Use) -> Table:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from drystone.experiments.ensembles import Plan, members
+from drystone.experiments.ensembles import Plan, Setting, members
 from drystone.experiments.figures import COLOURS, curve, panel
 from drystone.experiments.markdown import estimate, grid
 from drystone.experiments.record import Experiment
 from drystone.experiments.rivals import density_table, log_densities, mean, rivals
-from drystone.experiments.settings import affine
+from drystone.sweep import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ __all__ = ["EXPERIMENT", "SETTING"]
 
 EPOCHS = (5, 10, 20, 30, 50, 75, 100, 125, 150)
 # The parameters at each epoch, not the best so far: nothing is stopped early.
-SETTING = replace(affine("slcp"), epochs=150, patience=None, snapshots=EPOCHS, label="epochs")
+SETTING = Setting("slcp", "maf", Sweep(), epochs=150, patience=None, snapshots=EPOCHS, label="epochs")
 
 
 def run(plan: Plan) -> dict[str, Any]:

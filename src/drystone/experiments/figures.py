@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["COLOURS", "curve", "panel", "rank_panels"]
 
+# As in ds.plots, which is not imported here because it takes matplotlib.
 COLOURS = {
-    "best": "#c8553d",
-    "uniform": "#8c8c8c",
-    "stacked": "#3b6ea5",
-    "with a Dirichlet prior": "#e9b44c",
-    "log + rank": "#e9b44c",
+    "best": "#dd9b1f",
+    "uniform": "#3b6ea5",
+    "stacked": "#c8553d",
+    "with a Dirichlet prior": "#8723eb",
+    "log + rank": "#8723eb",
 }
 
 

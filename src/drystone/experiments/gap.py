@@ -53,7 +53,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return a row a task."""
+    """Return one row per task."""
     methods = list(next(iter(result["tasks"].values()))["divergence"])
     rows = []
     for task, row in result["tasks"].items():

@@ -41,7 +41,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return a row a task and number of simulations."""
+    """Return one row per task and number of simulations."""
     rows = [
         [task, f"{int(n):,}", estimate(row["global"]), estimate(row["local"]), estimate(row["gain"], "+")]
         for task, sizes in result["tasks"].items()

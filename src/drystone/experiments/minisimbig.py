@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drystone.experiments.compression import compress
-from drystone.experiments.ensembles import Array, Plan
+from drystone.experiments.ensembles import Array, Plan, of_both
 from drystone.experiments.figures import rank_panels
 from drystone.experiments.markdown import estimate, grid
 from drystone.experiments.ranks import rank_curves, rank_rows
@@ -106,14 +106,13 @@ def tables(survey: Survey, plan: Plan, sets: Sets) -> tuple[Table, Table]:
         theta, y, members=survey.members, family="nsf", sweep=survey.sweep, seed=plan.seed, prior=task.prior,
         workers=plan.workers, directory=folder(plan) / "members", epochs=survey.epochs,
     )  # fmt: skip
-    validation, test = (
+    return of_both(*(
         tabulate(
             ensemble, *sets[use], draws=survey.draws, seed=plan.seed, workers=plan.workers,
             directory=folder(plan) / use, parameters=task.parameters,
         )
         for use in ("stacking", "test")
-    )  # fmt: skip
-    return validation, test
+    ))  # fmt: skip
 
 
 def run(plan: Plan) -> dict[str, Any]:
@@ -130,7 +129,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return a row a metric."""
+    """Return one row per metric."""
     rows = []
     for metric, methods in result["metrics"].items():
         rows.append([metric, *(estimate(methods[m]) for m in METHODS), estimate(gain(methods, "gain"), "+")])

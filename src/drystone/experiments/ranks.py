@@ -75,7 +75,7 @@ def rank_curves(validation: Table, test: Table) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return a row a task, in units of what exactly calibrated ranks give on average."""
+    """Return one row per task, in units of what exactly calibrated ranks give on average."""
     methods = (*METHODS, HYBRID)
     rows = [
         [task, *(f"{row[m]['value'] / row['floor']:.1f} ± {row[m]['se'] / row['floor']:.1f}" for m in methods)]

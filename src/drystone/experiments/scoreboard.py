@@ -127,7 +127,7 @@ def shortfalls(result: dict[str, Any]) -> str:
 
 
 def summary(result: dict[str, Any], family: str) -> str:
-    """Return the log densities alone, a row a task."""
+    """Return the log densities alone, one row per task."""
     rows = []
     for task, row in result["tasks"].items():
         methods = row["metrics"]["log density"]

@@ -58,7 +58,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return a row a number of simulations: medians over the repetitions."""
+    """Return one row per number of simulations: medians over the repetitions."""
     curves = result["log density"]
     rows = [
         [f"{N:,}", *(number(float(np.median(curves[name][i])), 3) for name in curves)]

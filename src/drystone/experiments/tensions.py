@@ -71,7 +71,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return a row a cell, a column a metric; the best of each column in bold."""
+    """Return one row per cell, a column a metric; the best of each column in bold."""
     better, scores = result["better"], result["scores"]
     leader = {
         metric: (max if way == "higher" else min)(

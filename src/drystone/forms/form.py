@@ -91,6 +91,10 @@ class View:
         """How many parameters."""
         return self.table.d
 
+    def draws_behind_rank(self) -> Tensor | None:
+        """How many draws each rank is worth: one number, or (N,); None if the table does not say."""
+        return None if self.S is None else torch.tensor(float(self.S))
+
     def reweighted(self, a: Tensor) -> View:
         """The same with other row weights, (N,): for resampling."""
         other = copy(self)

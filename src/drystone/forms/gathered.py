@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -26,6 +27,15 @@ class GatheredView(View):
     def __init__(self, form: Form, params: Params, table: Table) -> None:
         super().__init__(table)
         self.form, self.params = form, dict(params)
+
+    @cached_property
+    def S(self) -> int | None:
+        """Draws behind each rank of a member, as the form uses them."""
+        return self.form.combine(self.params, self.table).S
+
+    def reweighted(self, a: Tensor) -> View:
+        """The same with other row weights, (N,)."""
+        return GatheredView(self.form, self.params, self.table.reweighted(a.numpy()))
 
     def mean_of(self, rows: Callable[[View], Tensor]) -> Tensor:
         """The sum of the blocks' shares."""
@@ -60,6 +70,15 @@ class GatheredView(View):
     def interval(self, alpha: float) -> Tensor:
         """Ends of intervals, (N, d, 2)."""
         return torch.cat(self._each("interval", alpha))
+
+    def draws_behind_rank(self) -> Tensor | None:
+        """One number, or (N,)."""
+        behind = self._each("draws_behind_rank")
+        return None if behind[0] is None else torch.cat(behind) if behind[0].ndim else behind[0]
+
+    def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
+        """Draws, (N, n, d), if those of all rows fit into memory."""
+        return self.form.combine(self.params, self.table.in_memory({"draws"})).draws(n, seed)
 
     def _each(self, name: str, *arguments: Any) -> list[Any]:
         return list(self.table.each(_statistic, self.form, self.params, name, *arguments))

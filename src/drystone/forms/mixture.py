@@ -75,7 +75,7 @@ class Mixture(Form):
 
     def pseudocount(self, table: Table) -> float:
         """c of the penalty −c Σ_k log w_k: ``concentration − 1`` rows, in units of the (effective) row."""
-        return (self.concentration - 1) / table.effective_rows
+        return float(self.concentration - 1) / table.effective_rows
 
 
 class MixtureView(View):
@@ -90,6 +90,10 @@ class MixtureView(View):
     def __init__(self, weights: Tensor, table: Table, softness: Tensor | float = 0.0) -> None:
         super().__init__(table, softness)
         self.weights = weights
+
+    def draws_behind_rank(self) -> Tensor | None:
+        """S / Σ_k w_k²: the draws of all members are behind a rank; (N,) if each row has weights of its own."""
+        return None if self.S is None else self.S / (self.weights**2).sum(-1)
 
     def mix(self, statistic: Tensor) -> Tensor:
         """Σ_k w_k statistic_k: (K, N, ...) → (N, ...)."""

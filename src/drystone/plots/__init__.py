@@ -7,7 +7,7 @@ in every picture: members light grey, the best of them amber, uniform weights bl
 from importlib.util import find_spec
 
 if find_spec("matplotlib") is None:
-    raise ImportError("ds.plots needs matplotlib: pip install 'drystone[plots]'.")
+    raise ImportError("ds.plots needs matplotlib, which is not installed: pip install 'drystone[plots]'.")
 
 from drystone.plots.calibration import coverage, rank_ecdf, rank_histogram, tarp
 from drystone.plots.palette import COLOURS

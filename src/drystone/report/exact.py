@@ -34,7 +34,7 @@ class Distances:
 def distance(log_p: np.ndarray, log_q: np.ndarray, a: np.ndarray) -> Distance:
     """Between densities (N,) of rows of weight a (N,); infinite if q has density 0 somewhere."""
     with np.errstate(invalid="ignore"):
-        rows = log_p - log_q
+        rows = np.where(a > 0, log_p - log_q, 0.0)
         return Distance(float(a @ rows), standard_error(rows, a))
 
 

@@ -45,6 +45,14 @@ class Simulate:
             _at_least("simulate", name, getattr(self, name), 1)
         _at_least("simulate", "seed", self.seed, 0)
 
+    def check_enough(self, rows: int, where: Path) -> None:
+        """Raise if so many rows leave none to test on."""
+        if rows <= self.train + self.stack:
+            raise ValueError(
+                f"{where} has {rows} rows, which leaves none to test on after {self.train} to train on and "
+                f"{self.stack} to stack on; divide them otherwise: --train, --stack, or [simulate] in config.toml."
+            )
+
 
 @dataclass(frozen=True)
 class Train:
@@ -112,7 +120,7 @@ class Fit:
 
     Attributes:
         form: such as "mixture", "local", "interval(alpha=0.2)".
-        score: such as "log", "log + 0.1*rank".
+        score: such as "log", "log + 10*rank".
         nonfinite: "raise" if a member's statistics are not finite, or "drop" the member.
     """
 

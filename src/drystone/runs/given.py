@@ -42,6 +42,7 @@ def take_in(run: Run, config: Config, theta: Path, y: Path, *, force: bool = Fal
             f"{theta} and {y} must have shapes (N, d) and (N, m) of the same N; got {parameters.shape} and "
             f"{data.shape}."
         )
+    config.simulate.check_enough(len(parameters), theta)
     if run.simulations.exists() and not force:
         raise ValueError(f"{run.simulations} is there already; --force replaces it.")
     row = np.arange(len(parameters))

@@ -204,12 +204,7 @@ def simulations(run: Run, config: Config) -> Simulations:
         raise FileNotFoundError(_missing(run, run.simulations, "simulate"))
     _check(run, "simulate", inputs.of_simulate(config), "the simulations", "simulate")
     drawn = ds.Simulations.load(run.path)
-    asked = config.simulate
-    if drawn.row[-1] < asked.train + asked.stack:
-        raise ValueError(
-            f"{run.simulations} has {drawn.row[-1] + 1} rows, which leaves none to test on after {asked.train} to "
-            f"train on and {asked.stack} to stack on; change [simulate] in {run.config_file}."
-        )
+    config.simulate.check_enough(int(drawn.row[-1]) + 1, run.simulations)
     return drawn
 
 

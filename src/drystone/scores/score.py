@@ -17,7 +17,7 @@ __all__ = ["RowScore", "Score", "Sum"]
 class Score(Described, ABC):
     r"""A column of the paper's Table 1: a functional S(Φ, θ_1..N) of the stacked posterior on a table.
 
-    Scores add and scale: ``LogScore() + 0.1 * RankCvM()`` is a :class:`Sum` whose terms are reported one by one.
+    Scores add and scale: ``LogScore() + 10 * RankCvM()`` is a :class:`Sum` whose terms are reported one by one.
     A score of your own needs ``needs`` and ``__call__`` (or :class:`RowScore` and ``rows``), written with torch
     so that the generic solver can differentiate it.
 

@@ -17,10 +17,10 @@ from drystone.data import spread_or_one
 from drystone.forms import Form, SampleAggregation
 from drystone.scores import RankCvM, Score
 from drystone.solvers.gradient import soft_width
-from drystone.solvers.solver import Solution, Solver
+from drystone.solvers.solver import Solution, Solver, needs_critic
 from drystone.table import Table
 
-__all__ = ["Coordinates", "Descent"]
+__all__ = ["Coordinates", "Descent", "best_member", "no_gradient"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,13 @@ class Coordinates:
         return np.concatenate([np.zeros(d), x.ravel()])
 
 
+def no_gradient(score: Score) -> str:
+    """Why a score has no gradient in the parameters of a sample aggregation, or nothing."""
+    if any(isinstance(term, RankCvM) and term.statistic is not None for _, term in score.terms):
+        return "ranks of a user's statistic have no gradient in the matrices of a sample aggregation"
+    return ""
+
+
 @dataclass(frozen=True, repr=False)
 class Descent(Solver):
     """L-BFGS on most of the rows; the iterate that is best on the others.
@@ -73,9 +80,7 @@ class Descent(Solver):
 
     def refuses(self, form: Form, score: Score) -> str:
         """Why not, or nothing."""
-        if any(isinstance(term, RankCvM) and term.statistic is not None for _, term in score.terms):
-            return "ranks of a user's statistic have no gradient in the matrices of a sample aggregation"
-        return super().refuses(form, score)
+        return no_gradient(score) or needs_critic(score) or super().refuses(form, score)
 
     def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The best iterate on the rows kept aside, never worse there than the best single member."""

@@ -14,7 +14,7 @@ from drystone.errors import StackingError
 from drystone.forms import Form, LocalMixture, Mixture, View
 from drystone.scores import RowScore, Score
 from drystone.solvers.gradient import soft_width
-from drystone.solvers.solver import Solution, Solver
+from drystone.solvers.solver import Solution, Solver, needs_critic
 from drystone.table import Table
 from drystone.weighted import resampled
 
@@ -36,6 +36,10 @@ class Gating(Solver):
 
     handles: ClassVar = (LocalMixture,)
     globally: Solver | None = None
+
+    def refuses(self, form: Form, score: Score) -> str:
+        """Why not, or nothing."""
+        return needs_critic(score) or super().refuses(form, score)
 
     def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The network, or the global mixture if that is as good on the rows kept aside."""

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from drystone.forms import Form, Mixture
-from drystone.scores import JensenShannon, Score
+from drystone.scores import Score
 from drystone.solvers.coarse import coarse
 from drystone.solvers.newton import Barrier, Minimum, Problem, frank_wolfe_gap, newton_simplex, without_crumbs
 from drystone.solvers.quadratic import NOISE, energy_noise
 from drystone.solvers.row_sum import RowSum
-from drystone.solvers.solver import Solution, Solver, tolerance
+from drystone.solvers.solver import Solution, Solver, needs_critic, tolerance
 from drystone.solvers.starts import alone, simplex_starts
 from drystone.table import Table
 
@@ -38,7 +38,7 @@ def _derivatives(
     score: Score,
     softness: torch.Tensor | float,
 ) -> tuple[Any, ...]:
-    """S(w), ∇S(w), and ∇²S(w), a row a member."""
+    """S(w), ∇S(w), and ∇²S(w), one row per member."""
     weights = torch.as_tensor(w).requires_grad_(max(orders) > 0)
     value = score(form.combine({"weights": weights}, block, softness))
     found: list[Any] = [float(value.detach())] if 0 in orders else []
@@ -79,9 +79,7 @@ class Gradient(Solver):
 
     def refuses(self, form: Form, score: Score) -> str:
         """Why not, or nothing."""
-        if any(isinstance(term, JensenShannon) for _, term in score.terms):
-            return "JensenShannon has no gradient of its own; leave `solver` out, or use Minimax"
-        return super().refuses(form, score)
+        return needs_critic(score) or super().refuses(form, score)
 
     def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The best stationary point found."""

@@ -75,6 +75,9 @@ def quantile_regression(
     m = np.where(weight, ridge / unit * N, 0.0)
     back, certain = None, None
     if not (bounded.any() or m.any()):
+        if not X.any():  # nothing to regress on
+            loss = float(a @ np.maximum(tau * theta, (tau - 1) * theta))
+            return Regression(np.zeros(K), loss * unit / N, 0.0, 0)
         # All free: in an orthonormal basis of X's columns, since end points of good members are nearly collinear.
         # Directions that X does not see get no coefficient.
         X, back, certain = _orthonormal(X)

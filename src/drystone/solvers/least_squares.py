@@ -57,6 +57,7 @@ class LeastSquares(Solver):
         free = {"scalar": K / d, "diagonal": K, "full": K * d}[form.structure]
         note = f"N = {N} rows for {free:.0f} coefficients a parameter: likely to overfit." if 5 * free > N else ""
         allowed = tolerance(tol, score, float((theta**2 * relative**2).sum()))
+        gap = float(gap)
         return Solution({"offset": offset, "matrix": matrix}, gap, gap, gap <= allowed, 1, note)
 
 

@@ -23,7 +23,7 @@ from drystone.distances import first_draws
 from drystone.errors import StackingError
 from drystone.forms import Form, LocalMixture, Mixture, SampleAggregation
 from drystone.scores import EnergyScore, JensenShannon, Score, Sum
-from drystone.solvers.descent import Coordinates, best_member
+from drystone.solvers.descent import Coordinates, best_member, no_gradient
 from drystone.solvers.gradient import soft_width
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.solver import Solution, Solver
@@ -61,6 +61,8 @@ class Minimax(Solver):
                 "a network that plays against a critic cannot be told to have beaten global weights; "
                 "use Mixture, or a score without an adversary"
             )
+        if isinstance(form, SampleAggregation) and (why := no_gradient(score)):
+            return why
         return super().refuses(form, score)
 
     def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
@@ -98,12 +100,13 @@ class Game:
                 f"JensenShannon needs some tens of rows to play on and to judge by; got N = {table.N}."
             )
         self.aside, self.played = np.sort(order[:cut]), np.sort(order[cut:])
-        self.rng, self.features = rng, Features(table)
+        self.rows, self.rng, self.features = table.select(rows=self.played), rng, Features(table)
         self.theta, self.a = torch.as_tensor(table.theta), torch.as_tensor(table.row_weights)
         self.draws = first_draws(table, 64).transpose(0, 1)  # (N, K, M, d)
-        self.energy = QuadraticProgram().solve(
-            table.select(rows=self.played), Mixture(), EnergyScore(), 1e-6, seed
-        )
+        # Draws that are moved have no slope in a step; weights need one only where a score has steps of its own.
+        steps = isinstance(form, SampleAggregation) or (self.rest is not None and not self.rest.smooth)
+        self.softness = soft_width(self.rows) if steps else 0.0
+        self.energy = QuadraticProgram().solve(self.rows, Mixture(), EnergyScore(), 1e-6, seed)
         if isinstance(form, Mixture):
             self.params: Callable[[Tensor], dict[str, Tensor]] = lambda x: {"weights": torch.softmax(x, 0)}
             # The energy score's solution, a little inside the simplex: a good and cheap start.
@@ -111,9 +114,9 @@ class Game:
             self.start = torch.tensor(np.log(weights))
         else:
             assert isinstance(form, SampleAggregation)
-            coordinates = Coordinates.of(table, form.structure)
+            coordinates = Coordinates.of(self.rows, form.structure)
             self.params = coordinates.params
-            self.start = torch.tensor(coordinates.member(best_member(table, form, EnergyScore())))
+            self.start = torch.tensor(coordinates.member(best_member(self.rows, form, EnergyScore())))
 
     def play(self, rounds: int, critic_steps: int, learning_rate: float) -> Tensor:
         """Positions of the stack after every round, (rounds + 1, P)."""
@@ -136,10 +139,9 @@ class Game:
             penalty = -softplus(critic.logit(self.features(draws, rows)))  # log(1 − D): the stack wants it low
             fooled = penalty.mean(-1) if weights is None else penalty @ weights
             a = self.a[rows].float() / self.a[rows].float().sum()
-            loss = self.coefficient * (a @ fooled) / 2
+            loss = self.coefficient * (a @ fooled) / 2 + self._penalty(self.params(x), self.rows)
             if self.rest is not None:
-                softness = 0.0 if self.rest.smooth else soft_width(self.table)
-                loss = loss + self.rest(self.form.combine(self.params(x), self.table, softness))
+                loss = loss + self.rest(self.form.combine(self.params(x), self.rows, self.softness))
             loss.backward()
             if x.grad is None or not torch.isfinite(x.grad).all():
                 raise StackingError(
@@ -152,9 +154,9 @@ class Game:
     def judge(self, params: dict[str, Tensor]) -> tuple[float, Estimate]:
         """The whole score, with the divergence of a fresh critic on the rows kept aside."""
         with torch.no_grad():
-            estimate, rest = self._divergence(self.form, params), 0.0
+            estimate, rest = self._divergence(self.form, params), float(self._penalty(params, self.table))
             if self.rest is not None:
-                rest = float(self.rest(self.form.combine(params, self.table.select(rows=self.aside))))
+                rest += float(self.rest(self.form.combine(params, self.table.select(rows=self.aside))))
         return self.coefficient * estimate.value + rest, estimate
 
     def references(self) -> list[tuple[str, Estimate]]:
@@ -170,6 +172,12 @@ class Game:
             uniform = self._divergence(Mixture(), {"weights": vertices.mean(0)})
         best = min(short_list, key=lambda k: short_list[k].value)
         return [(f"best member ({self.table.names[best]})", short_list[best]), ("uniform", uniform)]
+
+    def _penalty(self, params: dict[str, Tensor], table: Table) -> Tensor:
+        """Of the Dirichlet prior on a mixture's weights."""
+        if not isinstance(self.form, Mixture) or self.form.concentration == 1:
+            return torch.zeros(())
+        return -self.form.pseudocount(table) * params["weights"].log().sum()
 
     def _divergence(self, form: Form, params: dict[str, Tensor]) -> Estimate:
         view = form.combine(params, self.table)

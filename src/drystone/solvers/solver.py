@@ -10,11 +10,11 @@ import numpy as np
 
 from drystone.described import Described
 from drystone.forms import Form
-from drystone.scores import RowScore, Score
+from drystone.scores import JensenShannon, RowScore, Score
 from drystone.solvers.newton import Minimum
 from drystone.table import Table
 
-__all__ = ["Solution", "Solver", "tolerance"]
+__all__ = ["Solution", "Solver", "needs_critic", "tolerance"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,13 @@ class Solver(Described, ABC):
     @abstractmethod
     def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """The same for a single score without a coefficient, or a sum."""
+
+
+def needs_critic(score: Score) -> str:
+    """Why only an adversary can minimise a score, or nothing."""
+    if any(isinstance(term, JensenShannon) for _, term in score.terms):
+        return "JensenShannon has no gradient of its own; leave `solver` out, or use Minimax"
+    return ""
 
 
 def _names(classes: tuple[type, ...]) -> str:

@@ -95,9 +95,11 @@ def tabulate_rows(job: Job) -> Part:
                 if job.plan.limit is not None and time.monotonic() - begin > job.plan.limit:
                     return Part(reason=too_slow(job.plan.limit), seconds=time.monotonic() - begin)
                 blocks.append(_block(job, slice(first, first + size)))
+        # What it gave for some rows only it does not give.
+        common = [key for key in blocks[0] if all(key in block for block in blocks)]
+        statistics = {key: np.concatenate([block[key] for block in blocks]) for key in common}
     except Exception as error:
         return Part(reason=described(error), seconds=time.monotonic() - begin)
-    statistics = {key: np.concatenate([block[key] for block in blocks]) for key in blocks[0]}
     return Part(statistics, seconds=time.monotonic() - begin)
 
 

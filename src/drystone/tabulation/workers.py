@@ -5,13 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from typing import Any
 
 import cloudpickle
 
 from drystone.execution import AHEAD, as_they_end, crew, end_with_parent
+from drystone.seeding import abandon
 from drystone.tabulation.job import Job, Part, described, tabulate_rows, too_slow
 
 __all__ = ["parts"]
@@ -30,9 +31,8 @@ def parts(jobs: Iterable[Job], workers: int, client: Any, *, stoppable: bool) ->
     """
     if client is not None:
         with crew(client) as hands:
-            for job, future in as_they_end(
-                jobs, lambda job: hands.submit(_on_cluster, cloudpickle.dumps(job)), hands.ahead
-            ):
+            send = _sender(lambda packed, job: hands.submit(_on_cluster, packed))
+            for job, future in as_they_end(jobs, send, hands.ahead):
                 yield job, _outcome(future, job)
         return
     if workers == 1 and not stoppable:
@@ -43,15 +43,27 @@ def parts(jobs: Iterable[Job], workers: int, client: Any, *, stoppable: bool) ->
     # Spawned, not forked: safe with the threads of torch and Numba, and the same on every system.
     pool = ProcessPool(workers, initializer=end_with_parent, context=multiprocessing.get_context("spawn"))
     try:
-        for job, future in as_they_end(
-            jobs,
-            lambda job: pool.schedule(_in_process, args=[cloudpickle.dumps(job)], timeout=_last_resort(job)),
-            lambda: AHEAD * workers,
-        ):
+        send = _sender(lambda packed, job: pool.schedule(_in_process, args=[packed], timeout=_last_resort(job)))
+        for job, future in as_they_end(jobs, send, lambda: AHEAD * workers):
             yield job, _outcome(future, job)
     finally:
         pool.stop()
         pool.join()
+
+
+def _sender(submit: Callable[[bytes, Job], Any]) -> Callable[[Job], Any]:
+    """What packs a job and submits it; a member that cannot be packed is a job that has failed."""
+
+    def send(job: Job) -> Any:
+        try:
+            packed = cloudpickle.dumps(job)
+        except Exception as error:  # whatever the member's own code or what it holds makes of it
+            failed: Future[Part] = Future()
+            failed.set_exception(error)
+            return failed
+        return submit(packed, job)
+
+    return send
 
 
 def tabulate_or_give_up(job: Job) -> Part:
@@ -62,7 +74,10 @@ def tabulate_or_give_up(job: Job) -> Part:
     thread = threading.Thread(target=lambda: answer.append(tabulate_rows(job)), daemon=True)
     thread.start()
     thread.join(job.plan.limit)
-    return answer[0] if answer else Part(reason=too_slow(job.plan.limit), seconds=job.plan.limit)
+    if answer:
+        return answer[0]
+    abandon()  # it may hold what others wait for
+    return Part(reason=too_slow(job.plan.limit), seconds=job.plan.limit)
 
 
 def _outcome(future: Future[Part], job: Job) -> Part:

@@ -10,8 +10,7 @@ has tails heavier than the target's and never loses a region of the prior, so th
 targets :math:`p\,L^\beta`: each rung takes the largest power :math:`\beta` for which the draws at hand still
 have a sufficient effective sample size, and fits the moments there. Where the ladder stalls, because a narrow
 mode has next to no mass in a flattened target, a rung is fitted to the best draws instead, as in the cross-entropy
-method. Where the ladder stalls, because a narrow mode has
-next to no mass in a flattened target, a rung is fitted to the best draws instead, as in the cross-entropy method.
+method.
 """
 
 from __future__ import annotations
