@@ -52,12 +52,12 @@ class Survey:
     """
 
     cells: int = 64
-    training: int = 18_000
+    training: int = 16_000
     stacking: int = 1_000
     test: int = 1_000
     components: int = 30
     folds: int = 5
-    members: int = 100
+    members: int = 50
     epochs: int = 1000
     draws: int = 250
     # With many inputs and weak constraints flows overfit within some epochs: more dropout than for the others.
