@@ -25,7 +25,7 @@ from drystone.experiments.settings import spline
 __all__ = ["EXPERIMENT"]
 
 SETTINGS = [spline(task) for task in TASKS]
-OBSERVATIONS, DRAWS = 6, 2_000
+OBSERVATIONS, DRAWS = 6, 1_000
 QUICK_OBSERVATIONS, QUICK_DRAWS = 1, 100
 
 
