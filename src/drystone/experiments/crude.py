@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT"]
 
-# Members × epochs = 3,000 in all of them.
-SPLIT = {10: 300, 50: 60, 200: 15, 1000: 3}
+# Members × epochs = 2,000 in all of them.
+SPLIT = {10: 200, 50: 40, 200: 10, 1000: 2}
 QUICK_SPLIT = {2: 12, 8: 3}
 # A thousand members meet a thousand stacking simulations, so that a prior on the weights may matter.
 PRIOR = Mixture(concentration=1.1)

@@ -57,7 +57,7 @@ class Survey:
     test: int = 1_000
     components: int = 30
     folds: int = 5
-    members: int = 50
+    members: int = 100
     epochs: int = 1000
     draws: int = 250
     # With many inputs and weak constraints flows overfit within some epochs: more dropout than for the others.

@@ -26,7 +26,7 @@ UNBOUNDED = ("two_moons", "gaussian_mixture")
 
 def affine(task: str) -> Setting:
     """Return the paper's sweep of masked affine flows; fifty epochs, as in its figures."""
-    return Setting(task, "maf", Sweep.paper(), epochs=50)
+    return Setting(task, "maf", Sweep.paper(), epochs=50, draws=250)
 
 
 def spline(task: str) -> Setting:
