@@ -223,7 +223,8 @@ def test_fits_that_have_not_been_made_are_not_missed(run, told, tmp_path):
 def test_one_number_a_simulation_may_come_in_one_dimension(told, tmp_path):
     np.save(tmp_path / "theta.npy", np.arange(7.0))
     np.save(tmp_path / "y.npy", np.ones((7, 3)))
-    taken = told("simulate", tmp_path / "run", "--theta", tmp_path / "theta.npy", "--y", tmp_path / "y.npy")
+    files = ("--theta", tmp_path / "theta.npy", "--y", tmp_path / "y.npy")
+    taken = told("simulate", tmp_path / "run", *files, "--train", 4, "--stack", 2)
     assert (taken["rows"], taken["parameters"], taken["data"]) == (7, 1, 3)
 
 
