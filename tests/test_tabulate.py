@@ -317,6 +317,15 @@ def test_a_damaged_part_is_named_and_made_again(tmp_path, monkeypatch):
     assert_same(ds.tabulate(MEMBERS, THETA, Y, draws=9), table)
 
 
+def test_a_finished_table_that_was_moved_aside_is_found_again(tmp_path):
+    whole = ds.tabulate(MEMBERS, THETA, Y, draws=9, directory=tmp_path)
+    # As a process leaves it that is killed while it exchanges the table for a new one.
+    (tmp_path / "table.zarr").rename(tmp_path / ".table.zarr.0f.old")
+    assert_same(
+        whole, ds.tabulate({name: Raising(0.0, 1.0) for name in MEMBERS}, THETA, Y, draws=9, directory=tmp_path)
+    )
+
+
 class Narrow(Normal):
     def sample(self, n, y, seed):
         return super().sample(n, y, seed).astype(np.float32)

@@ -222,9 +222,9 @@ def _measure(metric: Metric, view: View, weightings: np.ndarray) -> tuple[float,
 
 def _se(spread: np.ndarray, metric: Metric, test: Table) -> float:
     """Standard error of a weighted mean over rows; standard deviation over resamplings; NaN of one row."""
-    if test.effective_rows <= 1:
-        return float("nan")
-    return float(np.std(spread, ddof=1)) if metric.rows is None else standard_error(spread, test.row_weights)
+    if metric.rows is not None:
+        return standard_error(spread, test.row_weights)
+    return float(np.std(spread, ddof=1)) if test.effective_rows > 1 else float("nan")
 
 
 def _printed(frame: pd.DataFrame) -> str:

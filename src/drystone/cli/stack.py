@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from drystone.runs import Config, Run
     from drystone.runs.config import Fit
 
-# GiB. What the statistics of all rows take must be more before they are worked through in blocks.
-MEMORY = 4.0
+# GiB, as Table.open has it: what takes more is worked through in blocks of rows.
+MEMORY = 1.0
 
 
 @verb(

@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from drystone.files import replacing
+from drystone.files import recover, replacing
 from drystone.table import Table
 from drystone.tabulation.job import Job, Part
 from drystone.tabulation.outline import Outline
@@ -60,11 +60,13 @@ class Store:
 
     def finished(self) -> Table | None:
         """The finished table, or None; one that is larger than memory should hold stays on disk."""
+        recover(self.table_file)
         if not self.table_file.exists():
             return None
-        shutil.rmtree(self.parts, ignore_errors=True)  # still there if the process was killed at its very end
         size = sum(file.stat().st_size for file in self.table_file.rglob("*"))
-        return Table.load(self.table_file) if size <= MEMORY else Table.open(self.table_file, MEMORY)
+        table = Table.load(self.table_file) if size <= MEMORY else Table.open(self.table_file, MEMORY)
+        shutil.rmtree(self.parts, ignore_errors=True)  # still there if the process was killed at its very end
+        return table
 
     def find(self, job: Job) -> Part | None:
         """The part of a job, if it was finished before. One that cannot be read is made again, with a warning."""
