@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from drystone.spelling import listed
 from drystone.table import Table
 
 __all__ = ["culprits", "flaws"]
@@ -22,9 +23,7 @@ def flaws(table: Table, statistics: Sequence[str]) -> tuple[np.ndarray, np.ndarr
 
 def culprits(table: Table, counts: np.ndarray) -> str:
     """The members with counts (K,) above 0, in words."""
-    found = [(table.names[k], int(counts[k])) for k in np.flatnonzero(counts)]
-    listed = ", ".join(f"{member!r} at {count} of {table.N} rows" for member, count in found[:5])
-    return listed + (f" and {len(found) - 5} more members" if len(found) > 5 else "")
+    return listed([f"{table.names[k]!r} at {counts[k]} of {table.N} rows" for k in np.flatnonzero(counts)])
 
 
 def _of_block(block: Table, statistics: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int]:

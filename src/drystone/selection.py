@@ -69,8 +69,8 @@ def _some_positions(argument: str, positions: np.ndarray) -> np.ndarray:
     return positions
 
 
-def some(rows: np.ndarray) -> str:
-    """Row numbers for a message: all of a few, or the first of many."""
+def some(rows: np.ndarray | Sequence[Any]) -> str:
+    """How many, and which, for a message: all of a few, or the first of many."""
     listed = ", ".join(str(row) for row in rows[:5])
     return f"{len(rows)} ({listed}{', …' if len(rows) > 5 else ''})"
 

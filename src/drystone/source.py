@@ -10,6 +10,7 @@ import numpy as np
 import zarr
 
 from drystone import table_files
+from drystone.levels import level_key
 
 __all__ = ["Columns", "Key", "Source"]
 
@@ -43,9 +44,7 @@ class Source:
     @cached_property
     def levels(self) -> list[float]:
         """Levels of the quantiles it holds."""
-        return (
-            [round(float(level), 12) for level in np.asarray(self.array("level"))] if "level" in self.group else []
-        )
+        return [level_key(level) for level in np.asarray(self.array("level"))] if "level" in self.group else []
 
     @cached_property
     def keys(self) -> list[Key]:

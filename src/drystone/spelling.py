@@ -1,11 +1,21 @@
-"""One sentence for a name that is not known: which are, and which was probably meant."""
+"""Names in messages: some of many, and which was probably meant."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-__all__ = ["unknown"]
+__all__ = ["listed", "unknown"]
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """The first few names, and how many more there are.
+
+    Example:
+        >>> listed(["a", "b", "c"], most=2)
+        'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
@@ -17,5 +27,5 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1)
-    listed = f"unknown {what} {name!r}; known: {', '.join(known)}."
-    return f"{listed} Did you mean {near[0]!r}?" if near else listed
+    sentence = f"unknown {what} {name!r}; known: {', '.join(known)}."
+    return f"{sentence} Did you mean {near[0]!r}?" if near else sentence

@@ -16,6 +16,7 @@ import numpy as np
 from drystone import table_files
 from drystone.arrays import as_numpy, checked
 from drystone.draws import check_shares, covariance, share_below
+from drystone.levels import level_key
 from drystone.selection import columns_for, different_names, positions, scaled_weights, some
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Table:
             if not 0 < level < 1:
                 raise ValueError(f"levels of `quantiles` must be in (0, 1); got {level}.")
             array = checked(f"quantiles[{level}]", value, "KNd", sizes)
-            self._statistics[_level(level)] = _float(array)
+            self._statistics[level_key(level)] = _float(array)
         if draws is not None:
             lazy = type(draws).__module__.partition(".")[0] in ("zarr", "h5py", "drystone")
             shape_only = np.broadcast_to(np.zeros((), draws.dtype), draws.shape) if lazy else draws
@@ -196,12 +197,12 @@ class Table:
         """Posterior quantiles at ``level``, (K, N, d)."""
         if not 0 < level < 1:
             raise ValueError(f"a quantile's level must be in (0, 1); got {level}.")
-        if _level(level) not in self._statistics and "draws" not in self._statistics:
+        if level_key(level) not in self._statistics and "draws" not in self._statistics:
             raise ValueError(
                 f"the table has neither draws nor quantiles at level {level:g} (it has {list(self.levels)}). "
                 "Tabulate with that level, or give draws."
             )
-        return self._derived(_level(level), lambda draws: np.quantile(draws, level, axis=1))
+        return self._derived(level_key(level), lambda draws: np.quantile(draws, level, axis=1))
 
     @property
     def held(self) -> Mapping[str | float, Any]:
@@ -400,8 +401,3 @@ class Table:
 def _float(array: np.ndarray) -> np.ndarray:
     """In float64 and writeable, which torch asks of arrays it shares; copied only if it is not."""
     return np.require(array, float, "W")
-
-
-def _level(level: float) -> float:
-    """A level as a key: 1 − 0.1/2 and 0.95 are the same level."""
-    return round(float(level), 12)

@@ -12,8 +12,10 @@ import numpy as np
 from tqdm import tqdm
 
 from drystone.arrays import checked, rows_of_data, whole_number
+from drystone.levels import level_key
 from drystone.members import Member
 from drystone.selection import different_names, scaled_weights
+from drystone.spelling import listed
 from drystone.table import Table
 from drystone.tabulation.job import Job, Plan
 from drystone.tabulation.memory import Memory
@@ -144,12 +146,12 @@ def tabulate(
             tally.count(job, part)
             progress.update(len(job.theta))
     if not tally.names:
-        raise RuntimeError(f"every member failed. {_listed(tally.left_out)}")
+        raise RuntimeError(f"every member failed. {_reasons(tally.left_out)}")
     if tally.left_out:
         _warn_of(tally.left_out, len(named))
     for keys, names in tally.lacking().items():
-        listed = ", ".join(f"`{key}`" for key in keys)
-        warnings.warn(f"the table has no {listed}: {_some(names)} cannot give it.", stacklevel=2)
+        absent = ", ".join(f"`{key}`" for key in keys)
+        warnings.warn(f"the table has no {absent}: {listed(names)} cannot give it.", stacklevel=2)
     S = plan.draws if "rank" in tally.dtypes else None
     return kept.table(
         Outline(theta, y, row_weights, tally.names, parameters, tally.dtypes, dict(tally.left_out), S)
@@ -175,24 +177,20 @@ def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Memb
 
 
 def _warn_of(left_out: Mapping[str, str], K: int, hint: str = "") -> None:
-    warnings.warn(f"{len(left_out)} of {K} members are left out. {_listed(left_out)}{hint}", stacklevel=3)
+    warnings.warn(f"{len(left_out)} of {K} members are left out. {_reasons(left_out)}{hint}", stacklevel=3)
 
 
-def _listed(left_out: Mapping[str, str]) -> str:
+def _reasons(left_out: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in left_out.items()) + "."
 
 
 def _levels(levels: Sequence[float]) -> tuple[float, ...]:
     if not isinstance(levels, Sequence) or not all(0 < level < 1 for level in levels):
         raise ValueError(f"`levels` must be a sequence of numbers in (0, 1); got {levels!r}.")
-    return tuple(sorted({round(float(level), 12) for level in levels}))
+    return tuple(sorted({level_key(level) for level in levels}))
 
 
 def _limit(time_limit: float | None) -> float | None:
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"`time_limit` must be a positive number of seconds or None; got {time_limit}.")
     return None if time_limit is None else float(time_limit)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -16,6 +16,7 @@ import numpy as np
 
 from drystone.adapters.member_files import opened, to_file
 from drystone.arrays import as_numpy
+from drystone.spelling import listed
 from drystone.table import Table
 
 __all__ = ["FileDraws", "from_files", "to_file"]
@@ -248,8 +249,9 @@ def _warn_of_fields(files: list[MemberFile]) -> None:
     for key in STATISTICS:
         without = [file.name for file in files if key not in file.shapes]
         if 0 < len(without) < len(files):
-            some = ", ".join(without[:5]) + (f" and {len(without) - 5} more" if len(without) > 5 else "")
-            warnings.warn(f"the table has no `{key}`, which the files of these lack: {some}.", stacklevel=3)
+            warnings.warn(
+                f"the table has no `{key}`, which the files of these lack: {listed(without)}.", stacklevel=3
+            )
 
 
 def _expected(files: list[MemberFile], expected: Any, left_out: LeftOut) -> list[MemberFile]:

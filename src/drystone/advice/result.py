@@ -14,6 +14,7 @@ from drystone.advice.gain import GainCurve
 from drystone.advice.learning import LearningCurve
 from drystone.advice.redundancy import ROUNDING, DropOne
 from drystone.scores import LogScore
+from drystone.spelling import listed
 from drystone.stacking import Stacking
 from drystone.uncertain import plus_minus
 
@@ -148,7 +149,7 @@ class Advice:
             if spare:
                 said.append(
                     f"Redundant, each on its own (without it the others lose less than a standard error): "
-                    f"{_listed(spare)}."
+                    f"{listed(spare, most=8)}."
                 )
             k = int(self.drop_one.loss.argmax())
             said.append(
@@ -157,7 +158,7 @@ class Advice:
                 else f"The member hardest to replace is {self.names[k]}: without it the others lose "
                 f"{_amount(self.drop_one.loss[k], self.drop_one.se[k])}."
             )
-        said += [f"{_listed(group)} say the same: keep one." for group in self.duplicates]
+        said += [f"{listed(group, most=8)} say the same: keep one." for group in self.duplicates]
         return said
 
     def _on_gain(self) -> list[str]:
@@ -186,10 +187,6 @@ class Advice:
             f"More stacking simulations: {self.more_rows}. Expected further gain over these {self.rows}: "
             f"{_amount(left / 2, se / 2)} from as many again, {_amount(left, se)} from infinitely many."
         ]
-
-
-def _listed(names: list[str] | tuple[str, ...]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _amount(value: float, se: float) -> str:

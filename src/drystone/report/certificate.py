@@ -8,6 +8,7 @@ import numpy as np
 
 from drystone.report.grid import Cell, Grid, bound, cell, grid, number
 from drystone.report.shares import Shares
+from drystone.selection import some
 from drystone.stacking import Stacking
 from drystone.table import Table
 
@@ -55,7 +56,7 @@ def certificate(name: str, fit: Stacking, contribution: Shares, test: Table, tin
         [fit.names[k], Cell(f"{values[k]:.4f}", float(values[k]), bar=values[k] / longest, tint=tint)]
         for k in shown
     ]
-    dropped = [f"Left out as not finite: {kind} {_some(items)}." for kind, items in fit.dropped.items() if items]
+    dropped = [f"Left out as not finite: {kind} {some(items)}." for kind, items in fit.dropped.items() if items]
     return Certificate(
         name=name,
         asked=f"{fit.form!r} × {fit.score!r}",
@@ -105,8 +106,3 @@ def _rest(values: np.ndarray, rest: list[int], simplex: bool) -> str:
         return ""
     together = f", {number(float(values[rest].sum()))} together" if simplex else ""
     return f"and {len(rest)} more{together}"
-
-
-def _some(items: list) -> str:
-    listed = ", ".join(map(str, items[:5]))
-    return f"{len(items)} ({listed}{', …' if len(items) > 5 else ''})"
