@@ -2,6 +2,7 @@ r"""Quantiles of a mixture from its members' points: draws, or quantiles tabulat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,50 +23,78 @@ FEWEST_LEVELS = 9
 
 @dataclass(frozen=True)
 class Pooled:
-    """All members' points of each row and parameter, sorted.
+    """All members' points of each row and parameter, P = K × M of them.
 
     Attributes:
-        values: sorted points, (N, d, P), P = K × points.
-        member: whose point each is, (N, d, P).
-        mass: the share of its member's probability each stands for, (N, d, P).
+        points: each member's, (N, d, K, M).
+        share: of its member's probability each of a member's points stands for, (M,).
+        order: where the points are found in ascending order, (N, d, P).
     """
 
-    values: Tensor
-    member: Tensor
-    mass: Tensor
+    points: Tensor
+    share: Tensor
+    order: Tensor
 
-    def quantile(self, weights: Tensor, level: float) -> Tensor:
-        """The mixture's quantile at ``level``, (N, d), for weights (K,) or (N, K).
+    def quantiles(self, weights: Tensor, levels: Sequence[float]) -> Tensor:
+        """The mixture's quantiles at some levels, (N, d, levels), for weights (K,) or (N, K).
 
         Point i stands at the mid-point of its stretch of the cumulated weights; the quantile interpolates.
         """
         end, mass = self._stretches(weights)
         c = end - mass / 2
-        after = torch.searchsorted(c.detach(), torch.full((*c.shape[:2], 1), level, dtype=c.dtype))
-        after = after.clamp(1, c.shape[2] - 1)
-        c0, c1 = (torch.gather(c, 2, i)[..., 0] for i in (after - 1, after))
-        v0, v1 = (torch.gather(self.values, 2, i)[..., 0] for i in (after - 1, after))
+        level = torch.tensor(levels, dtype=c.dtype)
+        after = _first_at(c.detach(), level).clamp(min=1)
+        c0, c1 = (torch.gather(c, 2, i) for i in (after - 1, after))
+        v0, v1 = (self._values(i) for i in (after - 1, after))
         width = c1 - c0
         # Beyond the outermost mid-points the outermost points themselves; and no division by an empty stretch.
-        share = ((level - c0) / torch.where(width > 0, width, 1.0)).clamp(0, 1)
-        return v0 + share * (v1 - v0)
+        way = ((level - c0) / torch.where(width > 0, width, 1.0)).clamp(0, 1)
+        return v0 + way * (v1 - v0)
 
-    def soft_quantile(self, weights: Tensor, level: float) -> Tensor:
-        """The average of the quantiles between half and one and a half times the (lower or upper tail's) level.
+    def soft_quantiles(self, weights: Tensor, levels: Sequence[float]) -> Tensor:
+        r"""The average of the quantiles between half and one and a half times the (lower or upper tail's) level.
 
         Its slope in the weights hardly jumps, which the quantile's own does at every point.
+
+        .. math::
+            \int_0^a Q(p) \, dp = \max_t \Big\{ a t - \sum_k w_k E_k (t - X)_+ \Big\}
+
+        is reached at t = Q(a), so that t may be held fixed when differentiating in the weights.
         """
-        half = min(level, 1 - level) / 2
-        end, mass = self._stretches(weights)
-        overlap = (end.clamp(max=level + half) - (end - mass).clamp(min=level - half)).clamp(min=0)
-        return (overlap * self.values).sum(-1) / overlap.sum(-1)
+        end, _ = self._stretches(weights.detach())
+        return torch.stack([self._average(weights, end, *_around(level)) for level in levels], -1)
+
+    def _average(self, weights: Tensor, end: Tensor, a: float, b: float) -> Tensor:
+        """The average of the quantiles between levels a and b, (N, d)."""
+        t_a, t_b = self._values(_first_at(end, torch.tensor([a, b], dtype=end.dtype))).unbind(-1)
+        # (t_b − x)₊ − (t_a − x)₊ of every point; its expectation as a matrix times a vector, which is fast.
+        below = (t_b[..., None, None] - self.points).clamp_(min=0).minimum((t_b - t_a)[..., None, None])
+        expected = (below.view(-1, len(self.share)) @ self.share).view(self.points.shape[:3])
+        by_row = weights if weights.ndim == 1 else weights[:, None, :]
+        return (b * t_b - a * t_a - (by_row * expected).sum(-1)) / (b - a)
 
     def _stretches(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Where each point's stretch of the cumulated weights ends, and its length, (N, d, P)."""
-        N, d, _ = self.values.shape
-        by_row = weights.expand(N, weights.shape[-1])[:, None, :].expand(N, d, -1)
-        mass = self.mass * torch.gather(by_row, 2, self.member)
-        return mass.cumsum(-1), mass
+        """Where each ordered point's stretch of the cumulated weights ends, and its length, (N, d, P)."""
+        mass = (weights[..., None] * self.share).flatten(-2)
+        N, d, P = self.order.shape
+        ordered = torch.gather(mass.expand(N, P)[:, None, :].expand(N, d, P), 2, self.order)
+        return ordered.cumsum(-1), ordered
+
+    def _values(self, i: Tensor) -> Tensor:
+        """The points at some places in ascending order, (N, d, ·)."""
+        return torch.gather(self.points.flatten(2), 2, torch.gather(self.order, 2, i))
+
+
+def _around(level: float) -> tuple[float, float]:
+    """From half to one and a half times the lower or upper tail's level."""
+    half = min(level, 1 - level) / 2
+    return level - half, level + half
+
+
+def _first_at(cumulated: Tensor, levels: Tensor) -> Tensor:
+    """The first of the (N, d, P) cumulated weights that reaches each level, or the last: (N, d, levels)."""
+    N, d, P = cumulated.shape
+    return torch.searchsorted(cumulated, levels.expand(N, d, -1).contiguous()).clamp(max=P - 1)
 
 
 def pool_points(table: Table, points: int = POINTS) -> Pooled:
@@ -88,10 +117,8 @@ def pool_points(table: Table, points: int = POINTS) -> Pooled:
         # Each level stands for what is nearer to it than to its neighbours.
         mass = np.diff(np.r_[0, (levels[1:] + levels[:-1]) / 2, 1])
         values = np.stack([table.quantile(level) for level in levels], 2)
-    K, N, M, d = values.shape
-    flat = torch.as_tensor(values, dtype=torch.float64).permute(1, 3, 0, 2).reshape(N, d, K * M)
-    ordered, order = flat.sort(-1)
-    return Pooled(ordered, order // M, torch.as_tensor(mass)[order % M])
+    pooled = torch.as_tensor(values, dtype=torch.float64).permute(1, 3, 0, 2).contiguous()
+    return Pooled(pooled, torch.as_tensor(mass), pooled.flatten(2).argsort(-1))
 
 
 def _at_levels(ordered: np.ndarray, levels: np.ndarray) -> np.ndarray:

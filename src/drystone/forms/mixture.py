@@ -126,9 +126,9 @@ class MixtureView(View):
         levels = (alpha / 2, 1 - alpha / 2)
         if self.softness.any():
             soft = self.table.remember("few points", lambda: pool_points(self.table, SOFT_POINTS))
-            return torch.stack([soft.soft_quantile(self.weights, level) for level in levels], -1)
+            return soft.soft_quantiles(self.weights, levels)
         pooled = self.table.remember("points", lambda: pool_points(self.table))
-        return torch.stack([pooled.quantile(self.weights, level) for level in levels], -1)
+        return pooled.quantiles(self.weights, levels)
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_k w_k A_k and Σ_jk w_j w_k B_jk."""
