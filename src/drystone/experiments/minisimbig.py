@@ -52,7 +52,7 @@ class Survey:
     """
 
     cells: int = 64
-    training: int = 10_000
+    training: int = 18_000
     stacking: int = 1_000
     test: int = 1_000
     components: int = 30
