@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from drystone import tasks
 from drystone.ensemble import Ensemble
-from drystone.execution import cores
+from drystone.execution import cores, crew, in_order
 from drystone.files import replacing
 from drystone.simulate import simulate
 from drystone.sweep import Family, Sweep
@@ -172,13 +172,15 @@ def exact(setting: Setting, plan: Plan) -> NDArray[np.float64]:
     theta, y = simulations(setting, plan, "test")
     rows = min(len(theta), 20 if plan.quick else EXACT_ROWS.get(task.name, len(theta)))
     folder = plan.directory / "exact" / f"{task.name}-seed{plan.seed}"
-    log_p = []
-    for start in range(0, rows, EXACT_BLOCK):
-        end = min(start + EXACT_BLOCK, rows)
-        path = folder / f"{start}-{end}.npy"
-        if not path.exists():
-            block = task.log_posterior(theta[start:end], y[start:end])
-            with replacing(path) as temporary, temporary.open("wb") as file:
-                np.save(file, block)
-        log_p.append(np.load(path))
-    return np.concatenate(log_p)
+    ends = {start: min(start + EXACT_BLOCK, rows) for start in range(0, rows, EXACT_BLOCK)}
+    paths = {start: folder / f"{start}-{end}.npy" for start, end in ends.items()}
+    missing = [(theta[a : ends[a]], y[a : ends[a]], path) for a, path in paths.items() if not path.exists()]
+    with crew(workers=plan.workers if missing and not plan.quick else 1) as hands:
+        for _ in in_order(missing, lambda job: hands.submit(_write_exact, task, *job), hands.ahead):
+            pass
+    return np.concatenate([np.load(path) for path in paths.values()])
+
+
+def _write_exact(task: tasks.Task, theta: NDArray[np.float64], y: NDArray[np.float64], path: Path) -> None:
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, task.log_posterior(theta, y))
