@@ -33,6 +33,7 @@ def seeded(seed: int | None) -> Iterator[None]:
         yield
         return
     with _turn:
+        # The generators that are not to be used are those that foreign code does use.
         state = np.random.get_state()  # noqa: NPY002
         try:
             with torch.random.fork_rng(devices=range(torch.cuda.device_count())):

@@ -9,7 +9,7 @@ import numpy as np
 
 from drystone.arrays import as_numpy, checked
 
-__all__ = ["columns_for", "different_names", "positions", "scaled_weights", "some"]
+__all__ = ["columns_for", "different_names", "positions", "scaled_weights"]
 
 
 def scaled_weights(row_weights: Any, N: int) -> np.ndarray:
@@ -67,12 +67,6 @@ def _some_positions(argument: str, positions: np.ndarray) -> np.ndarray:
     if positions.size == 0:
         raise ValueError(f"no `{argument}` selected.")
     return positions
-
-
-def some(rows: np.ndarray | Sequence[Any]) -> str:
-    """How many, and which, for a message: all of a few, or the first of many."""
-    listed = ", ".join(str(row) for row in rows[:5])
-    return f"{len(rows)} ({listed}{', …' if len(rows) > 5 else ''})"
 
 
 def columns_for(needs: Iterable[str], held: Collection[str | float]) -> set[str | float]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["listed", "unknown"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["listed", "some", "unknown"]
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
@@ -16,6 +20,16 @@ def listed(names: Sequence[str], most: int = 5) -> str:
         'a, b and 1 more'
     """
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def some(items: np.ndarray | Sequence[Any]) -> str:
+    """How many, and which, or the first few of many.
+
+    Example:
+        >>> some([3, 7])
+        '2 (3, 7)'
+    """
+    return f"{len(items)} ({listed([str(item) for item in items])})"
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

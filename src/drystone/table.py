@@ -17,7 +17,8 @@ from drystone import table_files
 from drystone.arrays import as_numpy, checked
 from drystone.draws import check_shares, covariance, share_below
 from drystone.levels import level_key
-from drystone.selection import columns_for, different_names, positions, scaled_weights, some
+from drystone.selection import columns_for, different_names, positions, scaled_weights
+from drystone.spelling import some
 
 if TYPE_CHECKING:
     import xarray

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import tiny_run as tiny
 from conftest import make_table
 from drystone.cli import demo
 from drystone.cli.main import VERBS, main
+from drystone.cli.stack import MEMORY
 from drystone.runs import Run, stages
 from drystone.runs.config import Fit
 
@@ -218,6 +220,10 @@ def test_fits_that_have_not_been_made_are_not_missed(run, told, tmp_path):
     run.fit("log").unlink()
     assert {row["method"] for row in told("compare", run.path)["metrics"]} == {"best", "uniform", "hybrid"}
     assert told("sample", run.path, "--row", 0, "--draws", 5, "--out", tmp_path / "x.npz")["fit"] == "hybrid"
+
+
+def test_the_command_line_reads_as_much_at_once_as_the_library_does():
+    assert signature(ds.Table.open).parameters["memory"].default == MEMORY * 2**30
 
 
 def test_one_number_a_simulation_may_come_in_one_dimension(told, tmp_path):

@@ -5,13 +5,11 @@ import os
 import numpy as np
 import pytest
 
+import drystone as ds
+from drystone.adapters import from_bayesflow
+
 os.environ.setdefault("KERAS_BACKEND", "torch")
-bayesflow = pytest.importorskip("bayesflow")
-
-import keras  # noqa: E402  # pyright: ignore[reportMissingImports]
-
-import drystone as ds  # noqa: E402
-from drystone.adapters import from_bayesflow  # noqa: E402
+bayesflow, keras = pytest.importorskip("bayesflow"), pytest.importorskip("keras")
 
 # What BayesFlow and Keras themselves warn of.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -251,7 +251,7 @@ class _Check:
         points = _tensor(theta, self.prior)
         try:
             inside = self.prior.support.check(points)
-        except (AttributeError, NotImplementedError):
+        except (AttributeError, NotImplementedError):  # a distribution that does not say where it lives
             return _Positive(self.prior)(theta)
         if inside.shape == points.shape:  # a constraint on each parameter, not on the vector
             inside = inside.all(-1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from drystone.report.grid import Cell, Grid, bound, cell, grid, number
 from drystone.report.shares import Shares
-from drystone.selection import some
+from drystone.spelling import some
 from drystone.stacking import Stacking
 from drystone.table import Table
 
