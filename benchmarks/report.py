@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import drystone as ds
-from drystone.compare import METRICS
+from drystone.comparison import METRICS
 
 RESULTS = Path(__file__).parent / "results" / "report.json"
 

@@ -101,7 +101,9 @@ def run(directory):
     ]
     for verb in verbs:
         words = [str(directory) if word == "RUN" else word for word in verb.split()]
-        done = subprocess.run([sys.executable, "-m", "drystone", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "drystone", *words], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise RuntimeError(f"`drystone {verb}` failed:\n{done.stderr}")
     simulations = ds.Simulations.load(directory)

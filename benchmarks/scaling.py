@@ -28,9 +28,9 @@ from pathlib import Path
 import numpy as np
 
 import drystone as ds
-from drystone import stored as stored_tables
-from drystone.solvers.sqp import _derivatives
-from drystone.table_files import BLOCK, Writer
+from drystone.solvers.log_score import _derivatives
+from drystone.table import blocks as stored_tables
+from drystone.table.disk import BLOCK, Writer
 
 RESULTS = Path(__file__).parent / "results" / "scaling.json"
 # (N, K): as far as 8 GB go.

@@ -23,9 +23,9 @@ from scipy.optimize import linprog, minimize
 from scipy.special import logsumexp
 
 import drystone as ds
-from drystone.solvers.convex_concave import RankDistance
-from drystone.solvers.interior_point import quantile_regression
-from drystone.solvers.sqp import log_loss
+from drystone.solvers.log_score import log_loss
+from drystone.solvers.quantile_regression import quantile_regression
+from drystone.solvers.rank import RankDistance
 
 RESULTS = Path(__file__).parent / "results" / "solvers.json"
 

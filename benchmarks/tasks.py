@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import drystone as ds
-from drystone.tasks.importance import effective_size
+from drystone.tasks.numerics.importance import effective_size
+from experiments.minisimbig import MiniSimBIG
 
 SBIBM = ("two_moons", "slcp", "sir", "gaussian_mixture", "lotka_volterra")
 SIMULATIONS = 10_000
@@ -69,7 +70,7 @@ def posteriors():
 
 def minisimbig(count=30):
     """Seconds for one simulation at prior draws, by the clock and of the processor, and the peak memory."""
-    task, rng = ds.tasks.get("minisimbig"), np.random.default_rng(3)
+    task, rng = MiniSimBIG(), np.random.default_rng(3)
     theta = task.prior.sample(count, rng)
     setup = seconds(lambda: task.simulate(theta[:1], rng), 1)
     times = [seconds(lambda row=row: task.simulate(row[None], rng), 1) for row in theta]

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import drystone as ds
-from drystone.sweep import Configuration
+from drystone.training.sweep import Configuration
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)

@@ -12,9 +12,9 @@ import re
 import shutil
 from pathlib import Path
 
-from drystone.experiments import NAMES, TITLES, experiment
-from drystone.experiments.record import Record
-from drystone.experiments.scoreboard import summary
+from experiments import NAMES, TITLES, experiment
+from experiments.record import Record
+from experiments.scoreboard import summary
 
 ROOT = Path(__file__).parent.parent
 RESULTS, FIGURES, PAGES = ROOT / "experiments/results", ROOT / "docs/figures", ("README.md", "docs/paper.md")
@@ -41,7 +41,7 @@ def section(name, record):
 
 def missing(name):
     """Return what stands there until the experiment has been run."""
-    return f"*Not run yet: `drystone reproduce {name}`.*"
+    return f"*Not run yet: `python -m experiments {name}`.*"
 
 
 def filled(text, tables):

@@ -1,36 +1,16 @@
-"""Shared fixtures: small tables at generic points (unequal sizes, no zeros, no ties)."""
+"""Fixtures that several tests share."""
 
 import os
 
-import numpy as np
 import pytest
 from hypothesis import settings
 
-import drystone as ds
+from helpers.tables import make_table
 
 # The same examples in every run of CI; new ones on a developer's machine.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
-
-
-def make_table(K=5, N=60, S=41, d=3, seed=0, y=True, row_weights=False, names=None):
-    """Gaussian members of a Gaussian posterior N(y, I): each shifted and scaled in its own way."""
-    rng = np.random.default_rng(seed)
-    data = rng.normal(size=(N, d))
-    theta = data + rng.normal(size=(N, d))
-    centre = data + 0.6 * rng.normal(size=(K, 1, d)) + 0.2 * rng.normal(size=(K, N, d))
-    sd = np.exp(0.4 * rng.normal(size=(K, 1, d))) * np.ones((K, N, d))
-    draws = centre[:, :, None] + sd[:, :, None] * rng.normal(size=(K, N, S, d))
-    log_q = (-(((theta - centre) / sd) ** 2) / 2 - np.log(sd * np.sqrt(2 * np.pi))).sum(-1)
-    return ds.Table(
-        theta,
-        y=data if y else None,
-        log_q=log_q,
-        draws=draws,
-        names=names,
-        row_weights=rng.random(N) + 0.1 if row_weights else None,
-    )
 
 
 @pytest.fixture
@@ -46,7 +26,7 @@ def weighted_table():
 @pytest.fixture(scope="session")
 def original(tmp_path_factory):
     """A tiny run from its simulations to its fits, to be looked at and copied."""
-    import tiny_run
+    from helpers import tiny_run
 
     return tiny_run.make(tmp_path_factory.mktemp("runs") / "original")
 
@@ -54,6 +34,6 @@ def original(tmp_path_factory):
 @pytest.fixture
 def run(original, tmp_path):
     """A copy of it, to be spoilt."""
-    import tiny_run
+    from helpers import tiny_run
 
     return tiny_run.copy(original, tmp_path / "run")

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import drystone as ds
-import tiny_run
-from conftest import make_table
-from drystone import storage
+from drystone._parallel import connect
 from drystone.cli.main import main
-from drystone.execution import connect
-from drystone.tabulation.store import Store
-from table_in_blocks import stored
+from drystone.tabulation.parts import Store
+from drystone.training import disk as storage
+from helpers import tiny_run
+from helpers.stored_table import stored
+from helpers.tables import make_table
 
 distributed = pytest.importorskip("distributed")
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import drystone as ds
-from conftest import make_table
-from drystone.cells import cells
 from drystone.forms import FORMS
+from drystone.solvers.table1 import cells
+from helpers.tables import make_table
 
 FORM_CASES = {
     "mixture": ds.Mixture(),

@@ -1,8 +1,8 @@
-"""Tests for drystone.files."""
+"""Tests for drystone._files."""
 
 import pytest
 
-from drystone.files import recover, replacing
+from drystone._files import recover, replacing
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path):

@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
 import drystone as ds
-from drystone.allocation import allocate
+from drystone.forms.stratified import allocate
 
 
 class Trap:
@@ -179,3 +179,42 @@ def test_allocation_is_unbiased_and_within_one_of_its_share():
 def test_allocation_can_differ_by_row():
     weights = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
     np.testing.assert_array_equal(allocate(weights, 6, 3, np.random.default_rng(0)), [[6, 0], [3, 3], [0, 6]])
+
+
+def test_members_of_the_wrong_dimension_are_named():
+    class Flat:
+        def sample(self, n, y, seed=None):
+            return np.zeros((n, len(y), 2))
+
+    fit = ds.stack(ds.toy.table(100))
+    posterior = fit.posterior({**ds.toy.MEMBERS, "narrow": Flat()})
+    with pytest.raises(ValueError, match=r"member 'narrow' must give shape \(n, N, d\) = \(\d+, 1, 1\); got"):
+        posterior.sample((50,), np.zeros(1))
+    with pytest.raises(ValueError, match=r"must have d = 1 parameters along its last axis; got shape \(3,\)"):
+        posterior.log_prob(np.zeros(3), np.zeros(1))
+
+
+def test_torchs_seed_governs_members_that_take_one():
+    posterior = ds.stack(ds.toy.table(100)).posterior(ds.toy.MEMBERS)
+    draws = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        draws.append(posterior.sample(20, np.zeros(1)))  # an int counts as (20,)
+    np.testing.assert_array_equal(*draws)
+
+
+class Named(list):
+    """A sequence of members that knows their names, as an ensemble does."""
+
+    def __init__(self, **members):
+        super().__init__(members.values())
+        self.names = tuple(members)
+
+
+def test_an_ensemble_in_another_order_gives_each_member_its_own_weight():
+    fit, members = ds.stack(ds.toy.table(200, seed=1)), dict(ds.toy.MEMBERS)
+    turned = Named(**dict(reversed(members.items())))
+    theta, y = np.array([[0.3], [1.1]]), np.array([[0.1], [0.7]])
+    for n in range(2):
+        expected = fit.posterior(members).log_prob(theta, x=y[n])
+        np.testing.assert_array_equal(fit.posterior(turned).log_prob(theta, x=y[n]), expected)

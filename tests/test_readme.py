@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drystone.cells import markdown
+from drystone.solvers.table1 import markdown
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -1,7 +1,6 @@
 from . import adapters, diagnostics, flows, forms, plots, report, scores, solvers, tasks, toy
 from .advice import Advice, advise
-from .compare import Comparison, compare
-from .ensemble import Ensemble
+from .comparison import Comparison, compare
 from .errors import ConvergenceWarning, IntractableError, SamplingError, StackingError
 from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from .posterior import StackedPosterior
@@ -17,16 +16,13 @@ from .scores import (
     RowScore,
     Score,
 )
-from .simulate import simulate
-from .simulations import Simulations
-from .stack import stack
-from .stacking import Stacking
-from .sweep import Configuration, Sweep
+from .simulation import Simulations, simulate
+from .stacking import Stacking, stack
+from .stacking.tune import Tuned, tune
 from .table import Table
-from .tabulate import tabulate
+from .tabulation import tabulate
 from .tasks import Task
-from .train import train
-from .tune import Tuned, tune
+from .training import Configuration, Ensemble, Sweep, train
 
 __version__: str
 __all__ = [

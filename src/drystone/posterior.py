@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from scipy.special import logsumexp
 
-from drystone.allocation import allocate, pool
-from drystone.arrays import as_numpy, rows_of_data
+from drystone._arrays import as_numpy, rows_of_data
+from drystone._messages import require
+from drystone.adapters.member import Member, name_members
 from drystone.errors import IntractableError
-from drystone.extras import require
 from drystone.forms import IntervalAggregation, LocalMixture, Mixture, SampleAggregation
-from drystone.levels import as_levels, each_level
-from drystone.members import Member, name_members
-from drystone.stacking import Stacking, as_tensors
+from drystone.forms.stratified import allocate, pool
+from drystone.stacking.result import Stacking, as_tensors
 from drystone.table import Table
+from drystone.table.inputs import as_levels, each_level
 
 __all__ = ["StackedPosterior", "stacked_posterior"]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from conftest import make_table
 from drystone.adapters import from_files, to_file
+from helpers.tables import make_table
 
 SUFFIXES = (".npz", ".zarr", ".h5", ".hdf5", ".nc")
 TABLE = make_table(K=5, N=9, S=7, d=3)

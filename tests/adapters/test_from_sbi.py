@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from global_state import global_state
 from sbi.inference import (
     EnsemblePosterior,
     ImportanceSamplingPosterior,
@@ -16,11 +15,12 @@ from sbi.inference import (
     VIPosterior,
 )
 from sbi.inference.posteriors import NPE_A_Posterior
-from sbi_zoo import SD, Exact, fmpe, npe, prior, simulate
 from scipy.stats import truncnorm
 
 import drystone as ds
 from drystone.adapters import from_sbi
+from helpers.global_state import global_state
+from helpers.sbi_zoo import SD, Exact, fmpe, npe, prior, simulate
 
 THETA, X = (tensor.numpy() for tensor in simulate(8, seed=7))
 KINDS = ("maf", "nsf", "mdn")

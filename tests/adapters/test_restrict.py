@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from global_state import global_state
 from scipy.integrate import quad
 from scipy.stats import kstest, norm, truncnorm
 
 import drystone as ds
 from drystone.adapters import from_functions, restrict
 from drystone.adapters.restrict import GIVE_UP, support_of
+from helpers.global_state import global_state
 
 NORMAL = ds.toy.Gaussian(0.3, 0.8)  # q(θ|y) = N(y + 0.3, 0.8²)
 BOX = ([-1.0], [1.5])

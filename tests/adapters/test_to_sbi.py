@@ -13,10 +13,10 @@ from sbi.diagnostics.lc2st import LC2ST
 from sbi.inference import EnsemblePosterior
 from sbi.inference.posteriors.base_posterior import NeuralPosterior
 from sbi.utils.metrics import c2st
-from sbi_zoo import SD, fmpe, npe, prior, simulate
 
 import drystone as ds
 from drystone.adapters import from_sbi
+from helpers.sbi_zoo import SD, fmpe, npe, prior, simulate
 
 X_O = torch.tensor([0.3, -0.4])
 # sbi asks for hundreds of everything; a test does with fewer.

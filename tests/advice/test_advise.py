@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from conftest import make_table
 from drystone.advice.bootstrap import bootstrap
 from drystone.advice.gain import _greedy, gain_curve, sizes
 from drystone.advice.learning import learning_curve
 from drystone.advice.redundancy import drop_one, duplicates
 from drystone.advice.refit import Problem, problem
-from drystone.folds import split_folds
+from drystone.estimate import split_folds
+from helpers.tables import make_table
 
 
 def ask(table, score: ds.Score = ds.LogScore()):

@@ -6,9 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from conftest import make_table
 from drystone.cli.main import main
 from drystone.runs.lock import locked
+from helpers.tables import make_table
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_full_disk_in_one_sentence(fails, run, monkeypatch):
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("drystone.files.os.fsync", full)
+    monkeypatch.setattr("drystone._files.os.fsync", full)
     assert "the disk is full" in fails("stack", run.path, "--force")
 
 

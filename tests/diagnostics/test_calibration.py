@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import drystone as ds
-from conftest import make_table
 from drystone.diagnostics.calibration import ecdf
 from drystone.diagnostics.ranks import middle
 from drystone.forms.mixture import MixtureView
+from helpers.tables import make_table
 
 
 def exact(N, S, d, seed=0, scale=1.0, shift=0.0):

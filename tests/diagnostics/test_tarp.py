@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from conftest import make_table
+from helpers.tables import make_table
 
 
 @pytest.fixture(scope="module")

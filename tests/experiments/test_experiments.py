@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from experiments.__main__ import main
+from experiments.compression import compress
+from experiments.ensembles import Plan, Setting, exact, members, shown, simulations, tables
+from experiments.published import published
+from experiments.ranks import rank_curves, rank_rows
+from experiments.record import Record
+from experiments.rivals import log_densities, mean, rivals
+from experiments.scoreboard import COVERAGE, scoreboard, shortfalls
 from scipy.stats import norm
 
 import drystone as ds
-from drystone.cli.main import main
-from drystone.experiments import NAMES, experiment, reproduce
-from drystone.experiments.compression import compress
-from drystone.experiments.ensembles import Plan, Setting, exact, members, shown, simulations, tables
-from drystone.experiments.published import published
-from drystone.experiments.ranks import rank_curves, rank_rows
-from drystone.experiments.record import Record
-from drystone.experiments.rivals import log_densities, mean, rivals
-from drystone.experiments.scoreboard import COVERAGE, scoreboard, shortfalls
-from drystone.trained import TrainedMember
+from drystone.training.member import TrainedMember
+from experiments import NAMES, experiment, reproduce
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_an_unknown_experiment_is_answered_with_the_known_ones():
 
 
 def test_the_command_lists_the_experiments(capsys):
-    assert main(["reproduce"]) == 0
+    assert main([]) == 0
     said = capsys.readouterr().out
     for name in NAMES:
         assert name in said
@@ -48,7 +48,7 @@ def test_every_name_has_an_experiment(name):
 
 
 def run(name, directory):
-    command = [sys.executable, "-m", "drystone", "reproduce", name, "--quick", "--directory", str(directory)]
+    command = [sys.executable, "-m", "experiments", name, "--quick", "--directory", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     record = Record.load(Path(directory, "quick", f"{name}.json"))
@@ -101,7 +101,7 @@ def test_members_are_trained_once(tmp_path, monkeypatch):
     plan = Plan(tmp_path, quick=True, workers=1)
     setting = Setting("gaussian_mixture", members=2, epochs=2)
     first = members(setting, plan)
-    monkeypatch.setattr("drystone.engines.job._attempt", None)  # training again would fail
+    monkeypatch.setattr("drystone.training.engines.job._attempt", None)  # training again would fail
     again = members(setting, plan)
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a.flow.parameters, b.flow.parameters)

@@ -5,8 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-
-from drystone.experiments.published import published
+from experiments.published import published
 
 ROOT = Path(__file__).parents[2]
 PUBLISH = runpy.run_path(str(ROOT / "experiments" / "publish.py"))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 import zuko
-from flow_zoo import ARCHITECTURES, double, flow_of, points
 
 from drystone.flows import from_zuko, to_zuko
 from drystone.flows.zuko import to_zuko as conversion
+from helpers.flow_zoo import ARCHITECTURES, double, flow_of, points
 
 
 @pytest.fixture(params=ARCHITECTURES.values(), ids=list(ARCHITECTURES))

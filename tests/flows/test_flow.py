@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from flow_zoo import ARCHITECTURES, double, flow_of, points
 
-from drystone.engines.compiled import CompiledLearner
-from drystone.engines.loop import Data
 from drystone.flows import Architecture, Flow
 from drystone.flows.zuko import parameters_of
-from drystone.sweep import Configuration
+from drystone.training.engines.compiled import CompiledLearner
+from drystone.training.engines.loop import Data
+from drystone.training.sweep import Configuration
+from helpers.flow_zoo import ARCHITECTURES, double, flow_of, points
 
 
 @pytest.fixture(params=ARCHITECTURES.values(), ids=list(ARCHITECTURES))

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from flow_zoo import double
 
-from drystone.engines.compiled import CompiledLearner
-from drystone.engines.loop import Data
 from drystone.flows import Architecture, Flow
 from drystone.flows.kernels import blas, compiled, network
 from drystone.flows.kernels.compiled import f32
 from drystone.flows.zuko import parameters_of
-from drystone.sweep import Configuration
+from drystone.training.engines.compiled import CompiledLearner
+from drystone.training.engines.loop import Data
+from drystone.training.sweep import Configuration
+from helpers.flow_zoo import double
 
 
 def over(function, x):

@@ -1,5 +1,7 @@
 """Local mixtures, sample aggregation, intervals of mixtures, Jensen–Shannon, kernels, tuning."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from scipy.optimize import root_scalar
 from scipy.stats import norm
 
 import drystone as ds
-from conftest import make_table
+from helpers.tables import make_table
 
 
 def two_sided(N, seed, S=60):
@@ -292,3 +294,35 @@ def test_every_form_checks_its_options():
     for form in (ds.SampleAggregation, ds.LocalMixture):
         with pytest.raises(ValueError, match=r"`holdout` must be in \(0, 1\)"):
             form(holdout=1.0)
+
+
+def test_local_weights_win_where_global_ones_leave_a_row_unexplained():
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=(400, 1))
+    log_q = np.where((y[:, 0] < 0) == np.array([[True], [False]]), -1.0, -np.inf)
+    fit = ds.stack(ds.Table(y, y, log_q=log_q), ds.LocalMixture(hidden=(16,), learning_rate=0.03))
+    assert fit.form != ds.Mixture()
+
+
+def test_local_weights_by_ranks_need_more_than_luck():
+    kept = 0
+    for seed in range(6):
+        table = ds.toy.table(240, seed=seed, draws=60)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = ds.stack(table, ds.LocalMixture(hidden=(8,), epochs=60), ds.RankCvM())
+        kept += isinstance(fit.form, ds.LocalMixture)
+    assert kept <= 2
+
+
+def test_intervals_are_asked_for_by_miscoverage(table):
+    applied = ds.stack(table).apply(table)
+    with pytest.raises(ValueError, match=r"Did you mean alpha=0.1"):
+        applied.interval(90)
+    np.testing.assert_array_equal(applied.interval(1 - 0.9), applied.interval(0.1))
+
+
+def test_levels_are_the_same_however_they_are_computed(table):
+    fit = ds.stack(table, ds.IntervalAggregation(1 - 0.9), ds.IntervalScore(0.1))
+    frame = ds.compare(table, table, {"ends": fit}).frame
+    assert "ends" in set(frame["method"])

@@ -12,9 +12,9 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import drystone as ds
-from conftest import make_table
 from drystone.advice import GainCurve, WeightBootstrap
 from drystone.plots.palette import MORE_STACKS, colours_of, short
+from helpers.tables import make_table
 
 plt.switch_backend("agg")
 

@@ -4,9 +4,9 @@ import re
 import shutil
 
 import pytest
-from report_inputs import gaussians, written
 
 import drystone as ds
+from helpers.report_inputs import gaussians, written
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from conftest import make_table
 from drystone.report.shares import Shares, shares
+from helpers.tables import make_table
 
 
 def test_equal_weights_count_every_member_and_a_single_one_counts_once():

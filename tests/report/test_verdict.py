@@ -5,15 +5,15 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from report_inputs import gaussians, written
 
 import drystone as ds
-from conftest import make_table
-from drystone.report.exact import Distance, Distances, distances
-from drystone.report.grid import bound
+from drystone.comparison import Distance, Distances, distances
+from drystone.estimate import standard_error
 from drystone.report.shares import shares
+from drystone.report.tables import bound
 from drystone.report.verdict import judge, tiles, verdict
-from drystone.weighted import standard_error
+from helpers.report_inputs import gaussians, written
+from helpers.tables import make_table
 
 
 def comparison(gain, gain_se, over_uniform=0.31, over_uniform_se=0.03, metric="log density"):

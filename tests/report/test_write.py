@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from report_inputs import gaussians, halves, written
 
 import drystone as ds
-from conftest import make_table
 from drystone.cli.report import _command
-from drystone.cli.reporting import _ensemble
-from drystone.report.certificate import certificate
-from drystone.report.grid import Cell, cell, number
+from drystone.cli.report_of_run import _ensemble
+from drystone.estimate import plus_minus
+from drystone.report.fits import certificate
 from drystone.report.shares import shares
-from drystone.uncertain import plus_minus
+from drystone.report.tables import Cell, cell, number
+from helpers.report_inputs import gaussians, halves, written
+from helpers.tables import make_table
 
 EVIL = "<script>alert(1)</script>"
 QUOTES = '"\' onmouseover=alert(2) x="'

@@ -14,7 +14,12 @@ KILLS, AT_LEAST = 24, 20  # a run may have ended just before its turn
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of one process")
 def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(tmp_path):
-    command = [sys.executable, str(Path(__file__).with_name("killing.py")), str(tmp_path), str(KILLS)]
+    command = [
+        sys.executable,
+        str(Path(__file__).parents[1] / "helpers" / "killing.py"),
+        str(tmp_path),
+        str(KILLS),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert result.returncode == 0, result.stderr

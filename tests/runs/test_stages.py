@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import drystone as ds
-import tiny_run as tiny
-from drystone.checksums import DamagedError
+from drystone._files import DamagedError
 from drystone.runs import Run, manifest, stages
 from drystone.runs.config import Fit
-from drystone.runs.judge import judge
+from drystone.runs.evaluation import judge
 from drystone.runs.lock import LockedError, locked
 from drystone.runs.stages import StaleError
+from helpers import tiny_run as tiny
 
 
 def log_lines(run):
@@ -210,7 +210,7 @@ def test_a_full_disk_loses_nothing(run, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("drystone.files.os.fsync", full)
+    monkeypatch.setattr("drystone._files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"), run.opened():
         stages.stack(run, tiny.CONFIG, {"log": (ds.Mixture(), ds.LogScore())}, memory=2**30, force=True)
     monkeypatch.undo()

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import drystone as ds
-from conftest import make_table
+from helpers.tables import make_table
 
 WEIGHTS = np.array([0.31, 0.07, 0.23, 0.28, 0.11])
 
@@ -170,3 +170,21 @@ def test_options_are_checked_when_written():
         ds.IntervalScore(alpha=0)
     with pytest.raises(ValueError, match="`draws` must be at least 2"):
         ds.EnergyScore(draws=1)
+
+
+def test_scales_and_levels_may_be_arrays(table):
+    score = ds.EnergyScore(scale=table.theta.std(0))
+    assert repr(score).startswith("EnergyScore(scale=(")
+    assert ds.stack(table, score=score).converged
+    huge = ds.EnergyScore(scale=(1e45, 1e45, 1e45))
+    assert float(huge(ds.stack(table).view(table))) > 0
+    assert ds.IntervalAggregation(alpha=[0.1, 0.2]) == ds.IntervalAggregation(alpha=(0.1, 0.2))
+    assert ds.IntervalScore(alpha=float(np.float32(0.25))) == ds.IntervalScore(alpha=0.25)
+
+
+def test_two_functions_of_one_name_are_two_terms(table):
+    score = ds.LogScore() + ds.RankCvM(lambda t, y: t[..., 0]) + 3 * ds.RankCvM(lambda t, y: t[..., 1] ** 2)
+    fit = ds.stack(table, score=score)
+    assert len(fit.terms) == 3
+    values = list(fit.terms.values())
+    assert fit.loss == pytest.approx(values[0] + values[1] + 3 * values[2])

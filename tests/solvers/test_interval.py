@@ -9,9 +9,9 @@ from scipy.optimize import linprog
 from scipy.stats import norm
 
 import drystone as ds
-from conftest import make_table
 from drystone.forms.interval import CONSTRAINTS
-from drystone.solvers.interior_point import quantile_regression
+from drystone.solvers.quantile_regression import quantile_regression
+from helpers.tables import make_table
 
 
 def by_linear_programme(X, theta, tau, a, constraint, intercepts=0):
@@ -194,3 +194,18 @@ def test_aggregated_intervals_at_new_data():
     np.testing.assert_allclose(posterior.interval(x, seed=1)[0], [ends["lower"], ends["upper"]], atol=0.1)
     with pytest.raises(ds.IntractableError, match="not a distribution"):
         posterior.sample((3,), x)
+
+
+def test_a_parameter_that_never_varies_has_an_interval():
+    table = make_table(N=50, d=2)
+    theta = table.theta.copy()
+    theta[:, 1] = 3.0
+    fit = ds.stack(ds.Table(theta, draws=table.draws), ds.IntervalAggregation(intercept=True), ds.IntervalScore())
+    np.testing.assert_allclose(fit.apply(table).interval(0.1)[:, 1], 3.0, atol=1e-6)
+
+
+def test_intervals_that_can_be_fitted_without_any_loss_are():
+    X = np.array([[0.1083141, 0.78905131, -0.27021499], [-0.59617301, -0.35100249, 0.30747826]])
+    fit = quantile_regression(X, np.array([1.67696119, 1.75902609]), 0.5, np.array([0.7, 0.3]), "nonnegative")
+    assert fit.loss < 1e-9
+    assert fit.gap < 1e-9

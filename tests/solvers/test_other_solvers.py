@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import drystone as ds
-from conftest import make_table
 from drystone.solvers import ConvexConcave, Gradient, QuadraticProgram, pick
-from drystone.solvers.convex_concave import RankDistance
+from drystone.solvers.rank import RankDistance
+from helpers.tables import make_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:ranks alone")
 
@@ -96,3 +96,54 @@ def test_the_solver_is_picked_from_the_pair():
 def test_same_seed_same_weights(table):
     score = ds.LogScore() + ds.MomentScore()
     np.testing.assert_array_equal(ds.stack(table, score=score).weights, ds.stack(table, score=score).weights)
+
+
+@pytest.mark.parametrize(("shift", "factor"), [(1e6, 1.0), (0.0, 1e13), (0.0, 1e-13)])
+@pytest.mark.parametrize("structure", ["scalar", "diagonal", "full"])
+def test_aggregated_means_do_not_depend_on_units_or_origin(shift, factor, structure):
+    table = make_table(K=3, N=70, d=2)
+    moved = ds.Table(factor * table.theta + shift, mean=factor * table.mean + shift)
+    plain = ds.stack(table, ds.SampleAggregation(structure), ds.MeanScore())
+    other = ds.stack(moved, ds.SampleAggregation(structure), ds.MeanScore())
+    assert other.loss == pytest.approx(factor**2 * plain.loss, rel=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+@pytest.mark.parametrize("score", [ds.EnergyScore(), ds.IntervalScore()], ids=repr)
+def test_aggregated_samples_do_not_depend_on_units(factor, score):
+    table = make_table(K=3, N=80, d=2)
+    moved = ds.Table(factor * table.theta, table.y, draws=factor * table.draws)
+    plain, other = (ds.stack(t, ds.SampleAggregation(), score) for t in (table, moved))
+    assert other.loss == pytest.approx(factor * plain.loss, rel=1e-2)
+
+
+@pytest.mark.parametrize("score", [ds.MomentScore(), ds.MeanScore()], ids=repr)
+def test_mixtures_of_far_away_parameters_keep_their_weights_on_the_simplex(score):
+    table = make_table(K=4, N=60)
+    far = ds.Table(table.theta + 1e4, mean=table.mean + 1e4, cov=table.cov)
+    near = ds.Table(table.theta, mean=table.mean, cov=table.cov)
+    fit = ds.stack(far, score=score)
+    assert fit.weights.sum() == pytest.approx(1, abs=1e-14)
+    assert fit.loss == pytest.approx(ds.stack(near, score=score).loss, abs=1e-6)
+
+
+def test_noise_of_similar_members_is_a_note_not_a_failure():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(150, 2))
+    theta = y + rng.normal(size=(150, 2))
+    draws = y[:, None] + 0.1 * rng.normal(size=(8, 1, 1, 2)) + rng.normal(size=(8, 150, 60, 2))
+    table = ds.Table(theta, draws=draws)
+    fit = ds.stack(table, score=ds.EnergyScore())
+    assert fit.converged
+    generic = ds.stack(table, score=ds.EnergyScore(), solver=Gradient())
+    assert fit.loss - fit.gap <= generic.loss
+    assert generic.loss - generic.gap <= fit.loss
+
+
+def test_the_interval_score_of_a_mixture_is_never_worse_than_a_member():
+    for seed in range(6):
+        table = make_table(K=4, N=60, S=60, d=2, seed=seed)
+        fit = ds.stack(table, ds.Mixture(), ds.IntervalScore())
+        for vertex in np.eye(4):
+            view = ds.Mixture().combine({"weights": torch.tensor(vertex)}, table)
+            assert fit.loss <= float(ds.IntervalScore()(view)) + 1e-12

@@ -6,7 +6,7 @@ import scipy.stats
 from scipy.integrate import solve_ivp
 
 from drystone.tasks import SIR, LotkaVolterra
-from drystone.tasks.runge_kutta import runge_kutta
+from drystone.tasks.numerics.runge_kutta import runge_kutta
 
 
 def test_the_solver_is_of_fourth_order():

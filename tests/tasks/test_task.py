@@ -5,17 +5,8 @@ import pytest
 import scipy.stats
 
 import drystone as ds
-from drystone.tasks import (
-    SIR,
-    SLCP,
-    Gaussian,
-    GaussianMixture,
-    LotkaVolterra,
-    MiniSimBIG,
-    Task,
-    TwoMoons,
-    Uniform,
-)
+from drystone.tasks import SIR, SLCP, Gaussian, GaussianMixture, LotkaVolterra, Task, TwoMoons, Uniform
+from experiments.minisimbig import MiniSimBIG
 
 TASKS = {
     "gaussian": Gaussian(prior_sd=3.0),
@@ -187,7 +178,6 @@ def test_tasks_are_found_by_name():
         "gaussian",
         "gaussian_mixture",
         "lotka_volterra",
-        "minisimbig",
         "sir",
         "slcp",
         "two_moons",

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from drystone._parallel import seeded
 from drystone.adapters.restrict import AT_ONCE, restrict
-from drystone.seeding import seeded
 
 __all__ = ["BayesFlowMember", "from_bayesflow"]
 

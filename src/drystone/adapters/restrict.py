@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch.distributions import constraints
 
-from drystone.arrays import as_numpy
+from drystone._arrays import as_numpy
+from drystone.adapters.member import draw
 from drystone.errors import IntractableError, SamplingError
-from drystone.members import draw
-from drystone.support import Support
+from drystone.simulation.support import Support
 
 __all__ = ["Contains", "RestrictedDraws", "RestrictedMember", "restrict", "support_of"]
 
@@ -47,8 +47,8 @@ def restrict(member: Any, prior: Any, *, error: float = 0.05) -> Any:
     Args:
         member: anything with ``sample(n, y)`` and, if it has a density, ``log_prob(theta, y)``.
         prior: whose support it is: a (lower, upper) pair or array (2, d), numbers for bounds of every parameter,
-            a :class:`~drystone.support.Support`, an object with a ``support``, such as a torch distribution or one
-            of sbi's priors, or with a ``log_prob`` of theta (N, d), be it torch's or NumPy's.
+            a :class:`~drystone.simulation.support.Support`, an object with a ``support``, such as a torch
+            distribution or one of sbi's priors, or with a ``log_prob`` of theta (N, d), torch's or NumPy's.
         error: largest standard error, in nats, that estimating A(y) may add to a log density. At 0.05 a row of y
             takes 400 draws, if at least half of them are accepted; at 0.1 a quarter of that. All rows of a call
             are estimated together, from draws that the set of different rows seeds. A density hence depends on

@@ -27,10 +27,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drystone._messages import require
+from drystone._parallel import seeded
 from drystone.adapters.restrict import AT_ONCE, ROWS, restrict
 from drystone.errors import SamplingError
-from drystone.extras import require
-from drystone.seeding import seeded
 
 if TYPE_CHECKING:
     from sbi.inference.posteriors.base_posterior import NeuralPosterior

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from drystone._parallel import seeded
 from drystone.adapters.restrict import AT_ONCE, ROWS, restrict
-from drystone.seeding import seeded
 
 __all__ = ["FlowMember", "from_zuko"]
 

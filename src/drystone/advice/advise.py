@@ -10,7 +10,7 @@ from drystone.advice.learning import FRACTIONS, learning_curve
 from drystone.advice.redundancy import drop_one, duplicates
 from drystone.advice.refit import problem
 from drystone.advice.result import Advice
-from drystone.stacking import Stacking
+from drystone.stacking.result import Stacking
 from drystone.table import Table
 
 __all__ = ["advise"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from drystone.advice.refit import Problem
-from drystone.stacking import frozen
-from drystone.weighted import resampled
+from drystone.estimate import resampled
+from drystone.stacking.result import frozen
 
 __all__ = ["WeightBootstrap", "bootstrap"]
 

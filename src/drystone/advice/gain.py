@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from drystone.advice.refit import Problem
-from drystone.folds import split_folds
-from drystone.methods import uniform
+from drystone.comparison import uniform
+from drystone.estimate import split_folds
 from drystone.solvers import Gradient
-from drystone.solvers.gradient import differentiated
-from drystone.solvers.starts import alone
-from drystone.stacking import Stacking, losses
+from drystone.solvers.projected_gradient import alone, differentiated
+from drystone.stacking.result import Stacking, losses
 from drystone.table import Table
 
 __all__ = ["GREEDY", "GainCurve", "gain_curve", "sizes"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drystone.advice.refit import Problem
-from drystone.folds import split_folds
+from drystone.estimate import split_folds
 
 __all__ = ["FRACTIONS", "LearningCurve", "learning_curve"]
 

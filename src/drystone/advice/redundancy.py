@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from drystone.advice.refit import Problem
+from drystone.estimate import standard_error
 from drystone.scores import RowScore
-from drystone.stacking import Stacking
+from drystone.stacking.result import Stacking
 from drystone.table import Table
-from drystone.weighted import standard_error
 
 __all__ = ["ROUNDING", "DropOne", "drop_one", "duplicates"]
 

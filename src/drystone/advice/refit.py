@@ -10,10 +10,10 @@ import numpy as np
 
 from drystone.errors import ConvergenceWarning
 from drystone.forms import Form
-from drystone.provision import needed
 from drystone.scores import Score
-from drystone.stack import stack
-from drystone.stacking import Stacking
+from drystone.stacking.checks import needed
+from drystone.stacking.result import Stacking
+from drystone.stacking.stack import stack
 from drystone.table import Table
 
 __all__ = ["Problem", "problem"]

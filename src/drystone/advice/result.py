@@ -9,14 +9,14 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from drystone._messages import listed
 from drystone.advice.bootstrap import WeightBootstrap
 from drystone.advice.gain import GainCurve
 from drystone.advice.learning import LearningCurve
 from drystone.advice.redundancy import ROUNDING, DropOne
+from drystone.estimate import plus_minus
 from drystone.scores import LogScore
-from drystone.spelling import listed
-from drystone.stacking import Stacking
-from drystone.uncertain import plus_minus
+from drystone.stacking.result import Stacking
 
 __all__ = ["Advice"]
 

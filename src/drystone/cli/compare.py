@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, drop_option, say, source_argument, verb, waiting
+from drystone.cli.command import configuration, drop_option, say, source_argument, verb, waiting
 
 
 @verb(
@@ -26,10 +26,10 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact:
     Against the best member and uniform weights, with standard errors, on rows that nothing was fitted to.
     The best member is chosen for each metric on the stacking rows; gains are paired.
     """
-    from drystone.cli.standing import screen
+    from drystone.cli.comparison_table import screen
     from drystone.cli.tables import is_table, judge_table
     from drystone.runs import Run
-    from drystone.runs.judge import judge
+    from drystone.runs.evaluation import judge
 
     if is_table(source):
         with waiting("stacking and comparing"):

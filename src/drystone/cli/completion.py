@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from drystone.cli.verb import say, verb
+from drystone.cli.command import say, verb
 
 
 @verb(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from drystone.cli.verb import JSON, say, verb, workers_option
+from drystone.cli.command import JSON, say, verb, workers_option
 
 if TYPE_CHECKING:
     from drystone.runs import Config
@@ -33,11 +33,11 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
     Two Moons has an exact posterior, so the last lines say in nats what stacking has gained and what is left to
     gain. Kill it whenever you like: the same command continues, and ends with the same numbers.
     """
-    from drystone.cli.reporting import report_of_run
+    from drystone.cli.comparison_table import screen
+    from drystone.cli.report_of_run import report_of_run
     from drystone.cli.stack import fit_all
-    from drystone.cli.standing import screen
     from drystone.runs import Run, stages
-    from drystone.runs.judge import judge
+    from drystone.runs.evaluation import judge
 
     config = settings(quick)
     home = Run(directory)

@@ -15,15 +15,15 @@ from typing import Any
 
 import click
 
+from drystone._messages import unknown
 from drystone._version import __version__
-from drystone.cli.verb import DEBUG, JSON
-from drystone.spelling import unknown
+from drystone.cli.command import DEBUG, JSON
 
 __all__ = ["cli", "main"]
 
 # In the order of the work. Verb NAME is the command `NAME` of drystone/cli/NAME.py.
 VERBS = (
-    "demo", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "tasks", "reproduce",
+    "demo", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "tasks",
     "completion",
 )  # fmt: skip
 

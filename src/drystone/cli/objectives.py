@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from drystone.spelling import unknown
+from drystone._messages import unknown
 
 if TYPE_CHECKING:
     from drystone import Form, Score

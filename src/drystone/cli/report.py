@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, drop_option, say, source_argument, verb, waiting
+from drystone.cli.command import configuration, drop_option, say, source_argument, verb, waiting
 
 
 @verb(
@@ -30,10 +30,10 @@ def report(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: 
     All there is to know about the fits in one HTML file that needs nothing else: the verdict, scores with standard
     errors, weights and their certificates, calibration, posteriors of two observations, and what to do next.
     """
-    from drystone.cli.reporting import report_of_run, report_of_table
+    from drystone.cli.report_of_run import report_of_run, report_of_table
     from drystone.cli.tables import is_table, judge_table
     from drystone.runs import Run
-    from drystone.runs.judge import judge
+    from drystone.runs.evaluation import judge
 
     command = _command(source, scores, seed, drop, exact, out)
     if is_table(source):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import configuration, run_argument, say, verb, waiting
+from drystone.cli.command import configuration, run_argument, say, verb, waiting
 
 
 @verb(
@@ -28,11 +28,11 @@ def sample(run: Path, x: Path | None, row: int | None, name: str | None, draws: 
     """
     import numpy as np
 
+    from drystone._files import replacing
+    from drystone._messages import unknown
     from drystone.cli.tables import is_table
-    from drystone.files import replacing
     from drystone.runs import Run, stages
-    from drystone.runs.given import read_npy
-    from drystone.spelling import unknown
+    from drystone.runs.imported import read_npy
 
     if (x is None) == (row is None):
         raise click.UsageError("give either --x or --row.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import (
+from drystone.cli.command import (
     cluster_option,
     configuration,
     force_option,
@@ -61,7 +61,8 @@ def simulate(
     The rows to train on come first, then those to stack on, then those to test on. A killed simulation continues
     with the blocks that are missing.
     """
-    from drystone.runs import Run, given, stages
+    from drystone.runs import Run, stages
+    from drystone.runs import imported as given
 
     if (theta is None) != (y is None):
         raise click.UsageError("--theta and --y go together.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drystone.cli.verb import (
+from drystone.cli.command import (
     cluster_option,
     configuration,
     drop_option,
@@ -25,7 +25,7 @@ from drystone.cli.verb import (
 
 if TYPE_CHECKING:
     from drystone import Stacking
-    from drystone.execution import Crew, Executor
+    from drystone._parallel import Crew, Executor
     from drystone.runs import Config, Run
     from drystone.runs.config import Fit
 
@@ -84,7 +84,7 @@ def stack(
     given = {key: value for key, value in given.items() if value is not None}
     if out is not None and not is_table(source):
         raise click.UsageError("--out is for tables; the fits of a run are in its directory.")
-    from drystone.execution import crew
+    from drystone._parallel import crew
 
     with hands(cluster, workers) as client, crew(client, workers or 1) as workforce:
         if is_table(source):

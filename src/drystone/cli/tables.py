@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from drystone import Table
-    from drystone.runs.judge import Judged
+    from drystone.runs.evaluation import Judged
 
 __all__ = ["is_table", "judge_table", "read_table"]
 
@@ -44,7 +44,7 @@ def _of_members(source: Path) -> bool:
 
 def _finite(table: Table) -> Table:
     """The members all of whose statistics can be used; a warning names the others."""
-    from drystone.flaws import culprits, flaws
+    from drystone.table.nonfinite import culprits, flaws
 
     counts = flaws(table, sorted(table.gives))[0].max(0)
     if not counts.any():
@@ -64,7 +64,7 @@ def judge_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool, d
     for text in scores:
         objectives.check_score(text)
     import drystone as ds
-    from drystone.runs.judge import Judged
+    from drystone.runs.evaluation import Judged
 
     table = read_table(source, drop=drop)
     if drop:

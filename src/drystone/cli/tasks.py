@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drystone.cli.verb import say, verb
+from drystone.cli.command import say, verb
 
 
 @verb(("drystone tasks", "names, sizes, and whether the exact posterior is known"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.verb import (
+from drystone.cli.command import (
     cluster_option,
     configuration,
     force_option,

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.signal import convolve
 from scipy.stats import binom, poisson
 
-from drystone.stacking import frozen
+from drystone.stacking.result import frozen
 
 __all__ = ["Band", "ecdf_band"]
 

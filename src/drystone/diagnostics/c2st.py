@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from drystone.arrays import as_numpy
-from drystone.data import spread_or_one
+from drystone._arrays import as_numpy
+from drystone._messages import require
 from drystone.diagnostics.classifiers import cloned, network
-from drystone.extras import require
-from drystone.folds import split_folds
+from drystone.estimate import split_folds
+from drystone.table.inputs import spread_or_one
 
 __all__ = ["C2ST", "c2st"]
 

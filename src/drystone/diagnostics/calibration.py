@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from drystone.comparison import Fits
 from drystone.diagnostics.band import POINTS, Band, ecdf_band
 from drystone.diagnostics.ranks import Draws, Ranks, ranks
-from drystone.methods import Fits
 from drystone.table import Table
 
 __all__ = ["Calibration", "coverage", "ecdf", "rank_calibration", "rank_ecdf"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from drystone.methods import Fits, methods
+from drystone.comparison import Fits, methods
 from drystone.table import Table
 
 __all__ = ["Draws", "Ranks", "middle", "ranks"]

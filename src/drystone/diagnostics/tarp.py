@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from drystone.arrays import as_numpy
+from drystone._arrays import as_numpy
+from drystone.comparison import Fits, methods
 from drystone.diagnostics.calibration import Calibration, rank_calibration
 from drystone.diagnostics.ranks import Ranks, middle
-from drystone.methods import Fits, methods
 from drystone.table import Table
 
 __all__ = ["tarp"]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.described import Described
+from drystone._spec import Described
 from drystone.errors import IntractableError
 from drystone.table import Statistic, Table
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from drystone.forms.form import Form, Params, View
-from drystone.levels import Levels, as_levels, each_level
 from drystone.table import Table
+from drystone.table.inputs import Levels, as_levels, each_level
 
 __all__ = ["CONSTRAINTS", "IntervalAggregation"]
 

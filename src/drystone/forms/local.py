@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import silu
 
-from drystone.data import flat_data
 from drystone.forms.form import Form, Params
 from drystone.forms.mixture import Mixture, MixtureView
 from drystone.table import Table
+from drystone.table.inputs import flat_data
 
 __all__ = ["LocalMixture"]
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone import distances
-from drystone.allocation import allocate, pool
+from drystone.forms import distances
 from drystone.forms.form import Form, Params, View
-from drystone.quantiles import SOFT_POINTS, pool_points
+from drystone.forms.quantiles import SOFT_POINTS, pool_points
+from drystone.forms.stratified import allocate, pool
 from drystone.table import Statistic, Table
 
 __all__ = ["Mixture"]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone import distances
+from drystone.forms import distances
 from drystone.forms.form import Form, Params, View
 from drystone.table import Statistic, Table
 

@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from scipy.stats import binom
 
 from drystone import diagnostics
+from drystone.comparison import Fits
 from drystone.diagnostics import Calibration
 from drystone.diagnostics.calibration import ecdf
 from drystone.diagnostics.ranks import Draws
-from drystone.methods import Fits
 from drystone.plots.palette import COLOURS, axes_or_new, colours_of, legend_above, short, tidy
 from drystone.table import Table
 

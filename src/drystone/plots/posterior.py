@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from scipy.ndimage import gaussian_filter
 
-from drystone.arrays import as_numpy
+from drystone._arrays import as_numpy
 from drystone.plots.palette import COLOURS, SMALL, colours_of, short, tidy
 
 __all__ = ["pairs"]

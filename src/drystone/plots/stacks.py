@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from drystone.advice import GainCurve, WeightBootstrap
-from drystone.compare import Comparison
+from drystone.comparison import Comparison
+from drystone.estimate import plus_minus
 from drystone.plots.palette import COLOURS, SMALL, axes_or_new, colours_of, legend_above, short, tidy
-from drystone.stacking import Stacking
-from drystone.uncertain import plus_minus
+from drystone.stacking.result import Stacking
 
 __all__ = ["comparison", "gain_curve", "weight_stability", "weights"]
 

@@ -1,6 +1,6 @@
 """The report: one HTML file with everything a reader needs to judge a stacking, and nothing to load."""
 
-from drystone.report.observation import Observation, observe, observe_row
+from drystone.report.posteriors import Observation, observe, observe_row
 from drystone.report.write import write
 
 __all__ = ["Observation", "observe", "observe_row", "write"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from drystone.diagnostics import Calibration
 from drystone.report.chart import BACKGROUND, Axis, Figure, Mark, Panel, axis, fitted, path
-from drystone.report.grid import Cell, Grid, grid
+from drystone.report.tables import Cell, Grid, grid
 
 __all__ = ["coverage_figures", "rank_figures"]
 

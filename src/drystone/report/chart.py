@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from drystone.report.grid import Grid, number
+from drystone.report.tables import Grid, number
 
 __all__ = ["BACKGROUND", "Axis", "Figure", "Mark", "Panel", "axis", "fitted", "path"]
 

@@ -9,8 +9,8 @@ from scipy.ndimage import gaussian_filter, gaussian_filter1d
 
 from drystone.report.chart import Axis, Figure, Mark, Panel, axis, path
 from drystone.report.contour import level_lines
-from drystone.report.grid import Grid, grid, number
-from drystone.report.observation import Observation
+from drystone.report.posteriors import Observation
+from drystone.report.tables import Grid, grid, number
 
 __all__ = ["MOST", "corner"]
 

@@ -12,11 +12,11 @@ import jinja2
 from markupsafe import Markup
 
 from drystone.report import palette
-from drystone.report.certificate import Certificate
 from drystone.report.chart import Figure
-from drystone.report.grid import Grid
+from drystone.report.fits import Certificate
+from drystone.report.metric_tables import Standing
 from drystone.report.provenance import Provenance
-from drystone.report.standings import Standing
+from drystone.report.tables import Grid
 from drystone.report.verdict import Tile, Verdict
 from drystone.table import Table
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drystone.forms import IntervalAggregation, LocalMixture, Mixture, SampleAggregation
-from drystone.stacking import Stacking, as_tensors
+from drystone.stacking.result import Stacking, as_tensors
 from drystone.table import Table
 
 __all__ = ["Shares", "shares"]

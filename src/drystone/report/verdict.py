@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from drystone.compare import Comparison
-from drystone.report.exact import Distances
-from drystone.report.grid import bound, number, with_error
+from drystone.comparison import Comparison, Distances
 from drystone.report.shares import Shares
-from drystone.stacking import Stacking
+from drystone.report.tables import bound, number, with_error
+from drystone.stacking.result import Stacking
 from drystone.table import Table
 
 __all__ = ["Tile", "Verdict", "judge", "tiles", "verdict"]

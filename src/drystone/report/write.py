@@ -12,23 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone import diagnostics
-from drystone.compare import Comparison, compare
-from drystone.files import replacing
-from drystone.methods import named
+from drystone._files import replacing
+from drystone.comparison import Comparison, compare, distances, named
 from drystone.report.calibration import coverage_figures, rank_figures
-from drystone.report.certificate import certificate
 from drystone.report.chart import Figure
 from drystone.report.corner import corner
-from drystone.report.exact import distances
-from drystone.report.observation import Observation, observe_row
+from drystone.report.fits import certificate
+from drystone.report.members import roster
+from drystone.report.metric_tables import standings
 from drystone.report.page import Page, render
 from drystone.report.palette import SERIES
+from drystone.report.posteriors import Observation, observe_row
 from drystone.report.provenance import provenance
-from drystone.report.roster import roster
 from drystone.report.shares import shares
-from drystone.report.standings import standings
 from drystone.report.verdict import tiles, verdict
-from drystone.stacking import Stacking
+from drystone.stacking.result import Stacking
 from drystone.table import Table
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from drystone.files import replacing
-from drystone.spelling import unknown
+from drystone._files import replacing
+from drystone._messages import unknown
 
 __all__ = ["Config", "Fit", "Simulate", "Tabulate", "Train"]
 
 VERSION = 1
 FAMILIES, SWEEPS = ("maf", "nsf"), ("default", "paper")
-# Bytes of the name of a fit: with what `drystone.files.replacing` adds, a file's name has at most 255.
+# Bytes of the name of a fit: with what `drystone._files.replacing` adds, a file's name has at most 255.
 LONGEST = 200
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from drystone.checksums import digest
+from drystone._files import digest
 from drystone.runs import manifest
 from drystone.runs.config import Config
 from drystone.runs.manifest import Record

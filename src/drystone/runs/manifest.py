@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from drystone.checksums import DamagedError, digest
-from drystone.files import replacing
+from drystone._files import DamagedError, digest, replacing
 
 __all__ = ["MANIFEST", "Record", "check_outputs", "differences", "forget", "note", "read"]
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drystone.files import recover
+from drystone._files import recover
 from drystone.runs.config import Config
 from drystone.runs.lock import locked
 
 __all__ = ["Run"]
 
-# What `drystone.files.replacing` calls what it has not finished.
+# What `drystone._files.replacing` calls what it has not finished.
 LEFT = re.compile(r"\..+\.[0-9a-f]{32}\.(tmp|old)")
 
 

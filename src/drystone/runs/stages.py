@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 import drystone as ds
-from drystone.checksums import digest
-from drystone.provision import check_provided, check_tractable
+from drystone._files import digest
 from drystone.runs import inputs, manifest
 from drystone.runs.config import Config
 from drystone.runs.manifest import Record
 from drystone.runs.run import Run
+from drystone.stacking.checks import check_provided, check_tractable
 
 if TYPE_CHECKING:
     from drystone import Ensemble, Form, Score, Simulations, Stacking, Table, Task
-    from drystone.execution import Executor
+    from drystone._parallel import Executor
 
 __all__ = [
     "StaleError",

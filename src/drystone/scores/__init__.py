@@ -2,7 +2,7 @@
 
 from drystone.scores.energy import EnergyScore
 from drystone.scores.interval import IntervalScore
-from drystone.scores.js import JensenShannon
+from drystone.scores.jensen_shannon import JensenShannon
 from drystone.scores.log import LogScore
 from drystone.scores.moment import MeanScore, MomentScore
 from drystone.scores.rank import RankCvM, RankMoments

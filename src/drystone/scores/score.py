@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from drystone.described import Described
+from drystone._spec import Described
 from drystone.forms.form import View
 
 __all__ = ["RowScore", "Score", "Sum"]

@@ -2,17 +2,16 @@
 
 from drystone.forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from drystone.scores import JensenShannon, Score
-from drystone.solvers.convex_concave import ConvexConcave
-from drystone.solvers.descent import Descent
 from drystone.solvers.gating import Gating
-from drystone.solvers.gradient import Gradient
 from drystone.solvers.interval import InteriorPoint
+from drystone.solvers.lbfgs import Descent
 from drystone.solvers.least_squares import LeastSquares
+from drystone.solvers.log_score import SQP, Multiplicative
 from drystone.solvers.minimax import Minimax
-from drystone.solvers.multiplicative import Multiplicative
+from drystone.solvers.projected_gradient import Gradient
 from drystone.solvers.quadratic import QuadraticProgram
+from drystone.solvers.rank import ConvexConcave
 from drystone.solvers.solver import Solution, Solver
-from drystone.solvers.sqp import SQP
 
 __all__ = [
     "EXACT",

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.data import flat_data, spread_or_one
 from drystone.errors import StackingError
+from drystone.estimate import resampled
 from drystone.forms import Form, LocalMixture, Mixture, View
 from drystone.scores import RowScore, Score
-from drystone.solvers.gradient import soft_width
+from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.solver import Solution, Solver, needs_critic
 from drystone.table import Table
-from drystone.weighted import resampled
+from drystone.table.inputs import flat_data, spread_or_one
 
 __all__ = ["Gating"]
 

@@ -14,15 +14,15 @@ import numpy as np
 import torch
 
 from drystone.errors import IntractableError
-from drystone.folds import split_folds
+from drystone.estimate import split_folds
 from drystone.forms import Form, IntervalAggregation
 from drystone.forms.interval import CONSTRAINTS
-from drystone.levels import each_level
 from drystone.scores import IntervalScore, Score
 from drystone.scores.units import unit
-from drystone.solvers.interior_point import Regression, quantile_regression
+from drystone.solvers.quantile_regression import Regression, quantile_regression
 from drystone.solvers.solver import Solution, Solver, tolerance
 from drystone.table import Table
+from drystone.table.inputs import each_level
 
 __all__ = ["InteriorPoint"]
 

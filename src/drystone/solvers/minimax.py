@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from drystone.critic import Critic, Estimate, Features
-from drystone.distances import first_draws
 from drystone.errors import StackingError
 from drystone.forms import Form, LocalMixture, Mixture, SampleAggregation
+from drystone.forms.distances import first_draws
 from drystone.scores import EnergyScore, JensenShannon, Score, Sum
-from drystone.solvers.descent import Coordinates, best_member, no_gradient
-from drystone.solvers.gradient import soft_width
+from drystone.scores.critic import Critic, Estimate, Features
+from drystone.solvers.lbfgs import Coordinates, best_member, no_gradient
+from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.solver import Solution, Solver
 from drystone.table import Table

@@ -12,12 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from drystone import distances
-from drystone.forms import Form, Mixture
+from drystone.forms import Form, Mixture, distances
 from drystone.scores import EnergyScore, MeanScore, Score
 from drystone.scores.units import unit
-from drystone.solvers.newton import Barrier, Quadratic, newton_simplex
-from drystone.solvers.simplex_qp import simplex_qp
+from drystone.solvers.simplex.newton import Barrier, Quadratic, newton_simplex
+from drystone.solvers.simplex.qp import simplex_qp
 from drystone.solvers.solver import Solution, Solver, tolerance
 from drystone.table import Table
 

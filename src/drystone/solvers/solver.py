@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from drystone.described import Described
+from drystone._spec import Described
 from drystone.forms import Form
 from drystone.scores import JensenShannon, RowScore, Score
-from drystone.solvers.newton import Minimum
+from drystone.solvers.simplex.newton import Minimum
 from drystone.table import Table
 
 __all__ = ["Solution", "Solver", "needs_critic", "tolerance"]

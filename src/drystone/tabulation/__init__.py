@@ -1,1 +1,5 @@
-"""The pieces of :func:`drystone.tabulate`: one member's rows, where they are worked on, and what is kept."""
+"""From members and simulations to a table."""
+
+from drystone.tabulation.tabulate import tabulate
+
+__all__ = ["tabulate"]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from drystone._parallel import one_thread
+from drystone.adapters.member import Member
 from drystone.errors import IntractableError
-from drystone.members import Member
 from drystone.table import Table
-from drystone.threads import one_thread
 
 __all__ = ["Job", "Part", "Plan", "described", "tabulate_rows", "too_slow"]
 

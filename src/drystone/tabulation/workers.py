@@ -11,8 +11,7 @@ from typing import Any
 
 import cloudpickle
 
-from drystone.execution import AHEAD, as_they_end, crew, end_with_parent
-from drystone.seeding import abandon
+from drystone._parallel import AHEAD, abandon, as_they_end, crew, end_with_parent
 from drystone.tabulation.job import Job, Part, described, tabulate_rows, too_slow
 
 __all__ = ["parts"]

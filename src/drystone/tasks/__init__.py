@@ -1,12 +1,11 @@
 """Simulators with exact posteriors, so that every method is measured in nats from the truth."""
 
-from drystone.support import Support
+from drystone.simulation.prior import LogNormal, Normal, Prior, Uniform
+from drystone.simulation.support import Support
 from drystone.tasks.catalogue import get, names
 from drystone.tasks.gaussian import Gaussian
 from drystone.tasks.gaussian_mixture import GaussianMixture
 from drystone.tasks.lotka_volterra import LotkaVolterra
-from drystone.tasks.minisimbig import MiniSimBIG
-from drystone.tasks.prior import LogNormal, Normal, Prior, Uniform
 from drystone.tasks.sir import SIR
 from drystone.tasks.slcp import SLCP
 from drystone.tasks.task import Ceiling, Task
@@ -20,7 +19,6 @@ __all__ = [
     "GaussianMixture",
     "LogNormal",
     "LotkaVolterra",
-    "MiniSimBIG",
     "Normal",
     "Prior",
     "Support",

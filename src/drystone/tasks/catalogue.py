@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drystone.spelling import unknown
+from drystone._messages import unknown
 from drystone.tasks.gaussian import Gaussian
 from drystone.tasks.gaussian_mixture import GaussianMixture
 from drystone.tasks.lotka_volterra import LotkaVolterra
-from drystone.tasks.minisimbig import MiniSimBIG
 from drystone.tasks.sir import SIR
 from drystone.tasks.slcp import SLCP
 from drystone.tasks.task import Task
@@ -17,7 +16,7 @@ from drystone.tasks.two_moons import TwoMoons
 __all__ = ["get", "names"]
 
 _TASKS: dict[str, Callable[[], Task]] = {
-    task.name: task for task in (Gaussian, GaussianMixture, LotkaVolterra, MiniSimBIG, SIR, SLCP, TwoMoons)
+    task.name: task for task in (Gaussian, GaussianMixture, LotkaVolterra, SIR, SLCP, TwoMoons)
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from drystone.tasks.prior import Normal
+from drystone.simulation.prior import Normal
 from drystone.tasks.task import Task
 
 __all__ = ["Gaussian"]

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from drystone.tasks import truncated_normal
-from drystone.tasks.prior import Uniform
+from drystone.simulation.prior import Uniform
+from drystone.tasks.numerics import truncated_normal
 from drystone.tasks.task import Task
 
 __all__ = ["GaussianMixture"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from drystone.tasks.noisy_path import NoisyPath
-from drystone.tasks.prior import LogNormal, Normal
-from drystone.tasks.runge_kutta import runge_kutta
+from drystone.simulation.prior import LogNormal, Normal
+from drystone.tasks.numerics.noisy_path import NoisyPath
+from drystone.tasks.numerics.runge_kutta import runge_kutta
 
 __all__ = ["LotkaVolterra"]
 

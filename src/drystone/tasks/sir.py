@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from drystone.tasks.noisy_path import NoisyPath
-from drystone.tasks.prior import LogNormal
-from drystone.tasks.quadrature import log_integral
-from drystone.tasks.runge_kutta import runge_kutta
+from drystone.simulation.prior import LogNormal
+from drystone.tasks.numerics.noisy_path import NoisyPath
+from drystone.tasks.numerics.quadrature import log_integral
+from drystone.tasks.numerics.runge_kutta import runge_kutta
 
 __all__ = ["SIR"]
 

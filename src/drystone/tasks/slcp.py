@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drystone.support import Support
-from drystone.tasks import truncated_normal
-from drystone.tasks.bivariate_normal import rectangle
-from drystone.tasks.importance import ImportanceSample, anneal
-from drystone.tasks.prior import Uniform
+from drystone.simulation.prior import Uniform
+from drystone.simulation.support import Support
+from drystone.tasks.numerics import truncated_normal
+from drystone.tasks.numerics.bivariate_normal import rectangle
+from drystone.tasks.numerics.importance import ImportanceSample, anneal
 from drystone.tasks.task import Task
 
 __all__ = ["SLCP"]

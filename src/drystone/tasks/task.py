@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drystone.errors import IntractableError
-from drystone.tasks.prior import Prior
+from drystone.simulation.prior import Prior
 
 __all__ = ["Ceiling", "Task"]
 
@@ -49,7 +49,7 @@ class Task(ABC):
         name: Short name, as in ``ds.tasks.get(name)``.
         parameters: Names of the d parameters.
         y_dim: Number m of data values of one simulation.
-        prior: Has ``sample(n, rng)``, ``log_prob(theta)`` and ``support``; see :mod:`drystone.tasks.prior`.
+        prior: Has ``sample(n, rng)``, ``log_prob(theta)`` and ``support``; see :mod:`drystone.simulation.prior`.
         rows_per_block: How many rows ``ds.simulate`` asks for at once; small if one simulation is slow.
 
     Example:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from drystone.tasks.prior import Uniform
+from drystone.simulation.prior import Uniform
 from drystone.tasks.task import Task
 
 __all__ = ["TwoMoons"]

@@ -1,0 +1,186 @@
+r"""What the experiments share: an ensemble for a task, trained once and kept on disk, and its tables.
+
+All members of a setting are trained on the same simulations; the weights are fitted to others, and every number is
+measured on others again. Whatever is finished on disk is read, so the experiments can be run in any order, and
+again after an interruption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drystone import tasks
+from drystone._files import replacing
+from drystone._parallel import cores, crew, in_order
+from drystone.simulation.simulate import simulate
+from drystone.table import Table
+from drystone.tabulation.tabulate import tabulate
+from drystone.training.ensemble import Ensemble
+from drystone.training.sweep import Family, Sweep
+from drystone.training.train import train
+
+__all__ = ["SHOWN", "TASKS", "Plan", "Setting", "Use", "exact", "members", "of_both", "simulations", "tables"]
+
+Array = NDArray[np.floating]
+Use = Literal["training", "stacking", "test"]
+
+TASKS = ("two_moons", "slcp", "sir", "gaussian_mixture", "lotka_volterra")
+
+
+def _counts(y: Array) -> Array:
+    """Counts and their logarithms: of an epidemic the peak is linear, the tails are exponential in θ."""
+    return np.concatenate([y / 1000, np.log1p(y)], axis=-1)
+
+
+# What the networks are shown of y, where that is not y itself; the data of Lotka–Volterra span thirteen decades.
+SHOWN: dict[str, Callable[[Array], Array]] = {"lotka_volterra": np.log, "sir": _counts}
+
+# Exact posteriors cost a second a data set where they need sampling: as many test rows as take some minutes.
+EXACT_ROWS = {"sir": 500, "lotka_volterra": 250}
+EXACT_BLOCK = 25
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How and where to run.
+
+    Attributes:
+        directory: Where members, tables and results are kept.
+        quick: A small version that takes a minute or two, to see that everything works.
+        workers: Cores to use.
+        seed: Decides everything random.
+    """
+
+    directory: Path
+    quick: bool = False
+    workers: int = cores()
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An ensemble and the simulations it is trained, stacked and tested with.
+
+    Attributes:
+        task: Name of the task.
+        family: Of the members' flows.
+        sweep: What their hyperparameters are drawn from.
+        members: How many, K.
+        training: Simulations all members are trained on.
+        stacking: Simulations the weights are fitted to.
+        test: Simulations everything is measured on.
+        epochs: The most epochs of training.
+        patience: Stop after so many epochs without a better validation loss; None never to stop early.
+        cuts: How often, before stopping, the learning rate is cut instead.
+        bounded: Whether the members keep to the prior's support.
+        snapshots: Epochs after which a copy of each member is kept.
+        draws: Draws a member and simulation, behind ranks, moments and quantiles.
+        label: Tells apart settings of the same family and task on disk.
+    """
+
+    task: str
+    family: Family = "nsf"
+    sweep: Sweep = field(default_factory=Sweep)
+    members: int = 50
+    training: int = 10_000
+    stacking: int = 1_000
+    test: int = 2_000
+    epochs: int = 1000
+    patience: int | None = 20
+    cuts: int = 0
+    bounded: bool = True
+    snapshots: tuple[int, ...] = ()
+    draws: int = 1_000
+    label: str = ""
+
+    def small(self) -> Setting:
+        """Return a version of a few seconds."""
+        low, _ = self.sweep.units
+        sweep = replace(self.sweep, units=(low, low), transforms=(2, 3), layers=(1, 1), learning_rate=(1e-3, 2e-3))
+        return replace(
+            self, sweep=sweep, members=min(self.members, 8), training=2_000, stacking=300, test=400,
+            epochs=min(self.epochs, 12), snapshots=tuple(e for e in self.snapshots if e <= 12), draws=100,
+        )  # fmt: skip
+
+    def under(self, plan: Plan) -> Setting:
+        """Return the setting as the plan wants it."""
+        return self.small() if plan.quick else self
+
+    def folder(self, plan: Plan) -> Path:
+        """Return where it is kept."""
+        parts = (self.family, self.task, self.label, "quick" if plan.quick else "", f"seed{plan.seed}")
+        return plan.directory / "ensembles" / "-".join(part for part in parts if part)
+
+
+def simulations(setting: Setting, plan: Plan, use: Use) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return parameters (N, d) and data as the simulator gives them (N, m)."""
+    # Far from the small seeds with which the sweeps were chosen.
+    seed = 1000 + 10 * plan.seed + ("training", "stacking", "test").index(use)
+    theta, y = simulate(tasks.get(setting.task), n=getattr(setting.under(plan), use), seed=seed)
+    return theta, y
+
+
+def shown(task: str, y: Array) -> Array:
+    """Return what the networks are shown of data y (N, m)."""
+    return SHOWN.get(task, np.asarray)(y)
+
+
+def members(setting: Setting, plan: Plan) -> Ensemble:
+    """Return the ensemble, trained as far as it is not on disk."""
+    at = setting.under(plan)
+    theta, y = simulations(setting, plan, "training")
+    return train(
+        theta, shown(at.task, y), members=at.members, family=at.family, sweep=at.sweep, seed=plan.seed,
+        prior=tasks.get(at.task).prior if at.bounded else None, workers=plan.workers,
+        directory=setting.folder(plan) / "members", epochs=at.epochs, patience=at.patience, cuts=at.cuts,
+        snapshots=at.snapshots,
+    )  # fmt: skip
+
+
+def tables(setting: Setting, plan: Plan) -> tuple[Table, Table]:
+    """Return the members on the stacking and on the test simulations: densities, ranks, moments, intervals."""
+    ensemble = members(setting, plan)
+    return of_both(*(tabulated(ensemble, setting, plan, use) for use in ("stacking", "test")))
+
+
+def of_both(validation: Table, test: Table) -> tuple[Table, Table]:
+    """Return both without the members that failed on one of them."""
+    names = [name for name in validation.names if name in test.names]
+    return validation.select(members=names), test.select(members=names)
+
+
+def tabulated(ensemble: Ensemble, setting: Setting, plan: Plan, use: Use) -> Table:
+    """Return some members on some of the setting's simulations."""
+    theta, y = simulations(setting, plan, use)
+    return tabulate(
+        ensemble, theta, shown(setting.task, y), draws=setting.under(plan).draws, seed=plan.seed,
+        # Starting processes takes longer than a quick table.
+        workers=1 if plan.quick else plan.workers, directory=setting.folder(plan) / use,
+        parameters=tasks.get(setting.task).parameters,
+    )  # fmt: skip
+
+
+def exact(setting: Setting, plan: Plan) -> NDArray[np.float64]:
+    """Return the exact posterior's log density at the first test simulations, (R,): what none can beat."""
+    task = tasks.get(setting.task)
+    theta, y = simulations(setting, plan, "test")
+    rows = min(len(theta), 20 if plan.quick else EXACT_ROWS.get(task.name, len(theta)))
+    folder = plan.directory / "exact" / f"{task.name}-seed{plan.seed}"
+    ends = {start: min(start + EXACT_BLOCK, rows) for start in range(0, rows, EXACT_BLOCK)}
+    paths = {start: folder / f"{start}-{end}.npy" for start, end in ends.items()}
+    missing = [(theta[a : ends[a]], y[a : ends[a]], path) for a, path in paths.items() if not path.exists()]
+    with crew(workers=plan.workers if missing and not plan.quick else 1) as hands:
+        for _ in in_order(missing, lambda job: hands.submit(_write_exact, task, *job), hands.ahead):
+            pass
+    return np.concatenate([np.load(path) for path in paths.values()])
+
+
+def _write_exact(task: tasks.Task, theta: NDArray[np.float64], y: NDArray[np.float64], path: Path) -> None:
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, task.log_posterior(theta, y))

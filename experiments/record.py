@@ -1,0 +1,92 @@
+"""What an experiment is, and the record of one that was run."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drystone._files import replacing
+from drystone._version import __version__
+from experiments.ensembles import Plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Experiment", "Record"]
+
+# The libraries whose version may move a digit.
+VERSIONS = ("numpy", "scipy", "torch", "numba")
+
+
+@dataclass(frozen=True)
+class Record:
+    """An experiment that was run: everything its tables and figures are made from.
+
+    Attributes:
+        name: Of the experiment.
+        quick: Whether it was the small version.
+        seed: Of everything random.
+        seconds: Wall time of this run, which may have found members and tables on disk.
+        versions: Of Drystone, Python and the libraries beneath.
+        result: What was found, with the configuration that gave it.
+    """
+
+    name: str
+    quick: bool
+    seed: int
+    seconds: float
+    versions: Mapping[str, str]
+    result: dict[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON, whole or not at all."""
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(vars(self), indent=1, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Record:
+        """Read what :meth:`save` wrote."""
+        return cls(**json.loads(path.read_text()))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper, or beyond it.
+
+    Attributes:
+        run: Plan to result, plain data.
+        table: Result to Markdown.
+        figures: File name (without its ending) to what draws it from the result.
+    """
+
+    run: Callable[[Plan], dict[str, Any]]
+    table: Callable[[dict[str, Any]], str]
+    figures: Mapping[str, Callable[[dict[str, Any]], Figure]] = field(default_factory=dict)
+
+    def record(self, name: str, plan: Plan) -> Record:
+        """Run it."""
+        begun = time.perf_counter()
+        result = self.run(plan)
+        versions = {"drystone": __version__, "python": platform.python_version()}
+        versions |= {library: version(library) for library in VERSIONS}
+        return Record(name, plan.quick, plan.seed, round(time.perf_counter() - begun, 1), versions, result)
+
+    def draw(self, record: Record, folder: Path) -> list[Path]:
+        """Draw its figures into a folder; return the files."""
+        import matplotlib.pyplot as plt
+
+        paths = []
+        for name, figure in self.figures.items():
+            path = folder / f"{name}.png"
+            drawn = figure(record.result)
+            with replacing(path) as temporary:
+                drawn.savefig(temporary, dpi=150, format="png")
+            plt.close(drawn)
+            paths.append(path)
+        return paths

@@ -1,0 +1,45 @@
+"""What stacking is held against, and log densities of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from drystone.stacking.result import Stacking
+from drystone.stacking.stack import stack
+from drystone.table import Table
+from drystone.training.ensemble import Ensemble
+from experiments.ensembles import Plan, Setting, Use, shown, simulations
+
+__all__ = ["density_table", "log_densities", "mean", "rivals"]
+
+
+def rivals(validation: Table) -> dict[str, Stacking]:
+    """Return the best member by log density, uniform weights and the stack by log score, as stackings all.
+
+    Of the first two only the weights mean something, not what a fit says of its optimality.
+    """
+    fit = stack(validation)
+    weights = {
+        "best": np.eye(validation.K)[int(validation.log_q.mean(1).argmax())],
+        "uniform": np.full(validation.K, 1 / validation.K),
+    }
+    return {name: replace(fit, params={"weights": w}) for name, w in weights.items()} | {"stacked": fit}
+
+
+def log_densities(fits: dict[str, Stacking], test: Table) -> dict[str, np.ndarray]:
+    """Return each method's log density at the true parameters, (N,)."""
+    return {name: fit.apply(test).log_q for name, fit in fits.items()}
+
+
+def mean(rows: np.ndarray) -> dict[str, float]:
+    """Return the mean of rows and its standard error."""
+    return {"value": float(rows.mean()), "se": float(rows.std(ddof=1) / np.sqrt(len(rows)))}
+
+
+def density_table(ensemble: Ensemble, setting: Setting, plan: Plan, use: Use) -> Table:
+    """Return the members' densities alone, which take no time, on some of the setting's simulations."""
+    theta, y = simulations(setting, plan, use)
+    y = shown(setting.task, y)
+    return Table(theta, y, log_q=ensemble.log_prob(theta, y, workers=plan.workers), names=ensemble.names)

@@ -1,0 +1,14 @@
+"""Table 1: fifty affine flows of the paper's sweep on three tasks."""
+
+from experiments import scoreboard
+from experiments.record import Experiment
+from experiments.settings import affine
+
+__all__ = ["EXPERIMENT", "SETTINGS"]
+
+SETTINGS = [affine(task) for task in ("two_moons", "slcp", "sir")]
+
+EXPERIMENT = Experiment(
+    lambda plan: scoreboard.run(SETTINGS, plan),
+    lambda result: scoreboard.board(result, "maf"),
+)

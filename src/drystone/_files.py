@@ -1,0 +1,129 @@
+"""Files that are written whole or not at all, and checksums that tell whether they are still what was written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["DamagedError", "check", "check_seal", "digest", "recover", "replacing", "seal"]
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; on success flush it to disk and rename it to ``path``.
+
+    Works for a file and for a directory (a Zarr store). If the body raises, the temporary is removed and
+    whatever stood at ``path`` is untouched. A directory cannot be exchanged in one system call: the old
+    one is renamed aside, the new one renamed in, and the old one removed. Who reads a directory first calls
+    :func:`recover`, which mends the moment between the two renamings.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> target = pathlib.Path(tempfile.mkdtemp()) / "weights.json"
+        >>> with replacing(target) as temporary:
+        ...     _ = temporary.write_text("[0.3, 0.7]")
+        >>> target.read_text()
+        '[0.3, 0.7]'
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Hidden, and unique to this call, so that two writers never share a temporary.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield temporary
+        _flush(temporary)
+        if path.is_dir() and not temporary.is_dir():
+            raise IsADirectoryError(f"'{path}' is a directory; a file cannot be written in its place.")
+        if path.is_dir():
+            aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
+            os.rename(path, aside)
+            os.rename(temporary, path)
+            shutil.rmtree(aside)
+        else:
+            os.replace(temporary, path)
+        _flush_directory(path.parent)
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
+def recover(path: str | os.PathLike[str]) -> None:
+    """Put the old directory back if a process was killed between the two renamings of :func:`replacing`."""
+    path = Path(path)
+    if not path.exists():
+        for aside in sorted(path.parent.glob(f".{path.name}.*.old"))[:1]:
+            os.rename(aside, path)
+
+
+def _flush(path: Path) -> None:
+    """Ask the system to write the file, or every file of the directory, to the disk."""
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    for file in files:
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _flush_directory(path: Path) -> None:
+    """Make the renaming itself durable (POSIX; elsewhere directories cannot be opened)."""
+    if os.name == "posix":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+ROOT = "zarr.json"  # of a Zarr store: its attributes, the seal among them
+
+
+class DamagedError(ValueError):
+    """A file is not what was written: truncated, edited, exchanged, or a part of it is missing."""
+
+
+def digest(path: Path, leave_out: Collection[str] = ()) -> str:
+    """SHA-256 of a file; of a directory, of the names and digests of all files below it.
+
+    Args:
+        path: the file or directory.
+        leave_out: files of a directory that do not count, relative to it: the one the digest is stored in.
+    """
+    if path.is_dir():
+        total = hashlib.sha256()
+        for name in sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file()):
+            if name not in leave_out:
+                total.update(f"{name}\0{digest(path / name)}\n".encode())
+        return total.hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check(path: Path, expected: str, leave_out: Collection[str] = (), remedy: str = "") -> None:
+    """Raise :class:`DamagedError`, which names the path, if its digest is not the expected one."""
+    if digest(path, leave_out) != expected:
+        raise DamagedError(
+            f"{path} is damaged: its checksum is not the one it was written with. {remedy or 'Make it again.'}"
+        )
+
+
+def seal(store: Path) -> None:
+    """Note in a Zarr store the checksum of its arrays: Zarr reads a missing chunk as fill values, silently."""
+    import zarr
+
+    zarr.open_group(store, mode="r+").attrs["checksum"] = digest(store, leave_out=(ROOT,))
+
+
+def check_seal(store: Path, attributes: Mapping[str, Any]) -> None:
+    """Raise if the arrays of a Zarr store are not those it was sealed with; a store without a seal passes."""
+    if "checksum" in attributes:
+        check(store, attributes["checksum"], leave_out=(ROOT,))

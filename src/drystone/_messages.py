@@ -1,0 +1,52 @@
+"""Words of messages: lists of names, near misses, what to install."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["listed", "require", "some", "unknown"]
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """The first few names, and how many more there are.
+
+    Example:
+        >>> listed(["a", "b", "c"], most=2)
+        'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def some(items: np.ndarray | Sequence[Any]) -> str:
+    """How many, and which, or the first few of many.
+
+    Example:
+        >>> some([3, 7])
+        '2 (3, 7)'
+    """
+    return f"{len(items)} ({listed([str(item) for item in items])})"
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The sentence that answers a name nobody has.
+
+    Example:
+        >>> unknown("score", "enrgy", ["log", "energy"])
+        "unknown score 'enrgy'; known: energy, log. Did you mean 'energy'?"
+    """
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    sentence = f"unknown {what} {name!r}; known: {', '.join(known)}."
+    return f"{sentence} Did you mean {near[0]!r}?" if near else sentence
+
+
+def require(module: str, extra: str, what: str) -> None:
+    """Say what to do if a library is missing."""
+    if find_spec(module) is None:
+        raise ImportError(f"{what} needs {module}, which is not installed: pip install 'drystone[{extra}]'.")

@@ -1,0 +1,271 @@
+"""Pools of threads, processes or a cluster's workers, and what keeps results the same on any of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from drystone._messages import require
+
+__all__ = [
+    "AHEAD",
+    "Crew",
+    "Executor",
+    "abandon",
+    "as_they_end",
+    "connect",
+    "cores",
+    "crew",
+    "end_with_parent",
+    "in_order",
+    "one_thread",
+    "seeded",
+]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread: our arrays are too small for more, and two can be ten times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+# There is one generator for all threads: one at a time.
+_turn = threading.RLock()
+
+
+@contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Run the body with torch's and NumPy's global generators set to ``seed``; both are put back afterwards.
+
+    Threads take turns. With None the generators are used as they stand. For foreign code only: ours takes
+    generators as arguments.
+
+    Example:
+        >>> with seeded(3):
+        ...     first = torch.randn(2)
+        >>> with seeded(3):
+        ...     print(torch.equal(first, torch.randn(2)))
+        True
+    """
+    if seed is None:
+        yield
+        return
+    with _turn:
+        # The generators that are not to be used are those that foreign code does use.
+        state = np.random.get_state()  # noqa: NPY002
+        try:
+            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+                torch.manual_seed(seed)
+                np.random.seed(seed % 2**32)  # noqa: NPY002
+                yield
+        finally:
+            np.random.set_state(state)  # noqa: NPY002
+
+
+def abandon() -> None:
+    """Stop waiting for a thread that hangs within :func:`seeded`, and will never end its turn."""
+    global _turn
+    _turn = threading.RLock()
+
+
+# Jobs in hand for each worker: one at work and one waiting, so that none is idle and few are held in memory.
+AHEAD = 2
+# On a cluster at least so many, whatever it has now: clusters that grow on demand look at what is waiting.
+AHEAD_ON_CLUSTER = 64
+
+J = TypeVar("J")
+
+
+class Executor(Protocol):
+    """What is needed of a ``client``: ``submit``, as Dask's client and ``concurrent.futures`` have it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
+        """Start ``fn(*args)`` and return a future with ``result()`` and ``cancel()``."""
+        ...
+
+
+class Crew:
+    """Those who do the jobs: an executor, with what is known of it.
+
+    Args:
+        executor: Does the work.
+        at_once: How many jobs to have submitted at a time; on a cluster that is asked again and again.
+        client: The Dask client it belongs to, if any.
+    """
+
+    def __init__(self, executor: Executor, at_once: int = AHEAD_ON_CLUSTER, client: Any = None) -> None:
+        self.executor, self.at_once, self.client = executor, at_once, client
+
+    def ahead(self) -> int:
+        """How many jobs to have submitted now."""
+        if self.client is None:
+            return self.at_once
+        return max(self.at_once, AHEAD * sum(self.client.nthreads().values()))
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
+        """Start ``fn(*args)``."""
+        return self.executor.submit(fn, *args)
+
+    def share(self, value: Any) -> Any:
+        """What to give to every job in the place of ``value``, so that it travels once and not with each."""
+        # A task and not scattered data: if the last worker that holds it dies, the scheduler makes it again.
+        return value if self.client is None else self.client.submit(_same, value, pure=False)
+
+
+@contextmanager
+def crew(
+    client: Any = None, workers: int = 1, kind: Literal["processes", "threads"] = "processes"
+) -> Iterator[Crew]:
+    """Yield those who do the jobs: the ``client`` if there is one, else so many workers on this machine."""
+    if isinstance(client, Crew):
+        yield client
+    elif hasattr(client, "get_executor"):
+        from dask import config
+
+        # What is sent is meant to be: data once, members with their rows. Dask would warn of anything large.
+        with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            # Not pure: the same job submitted again is to be done again, not looked up.
+            yield Crew(client.get_executor(pure=False), client=client)
+    elif client is not None:
+        yield Crew(client, AHEAD * cores())
+    elif workers == 1 and kind == "processes":
+        yield Crew(Inline(), 1)
+    else:
+        pool = (
+            ThreadPoolExecutor(workers)
+            if kind == "threads"
+            # Spawned, not forked: safe with threads, and the same on every system.
+            else ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), end_with_parent)
+        )
+        try:
+            yield Crew(pool, AHEAD * workers)
+        finally:
+            # After an interruption the jobs in hand are finished and the others given up.
+            pool.shutdown(cancel_futures=True)
+
+
+class Inline:
+    """An executor that does each job here, when it is submitted."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
+        """Do ``fn(*args)``."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def as_they_end(
+    jobs: Iterable[J], submit: Callable[[J], Any], ahead: Callable[[], int]
+) -> Iterator[tuple[J, Any]]:
+    """Yield each job with its finished future, in the order in which they end.
+
+    Args:
+        jobs: Taken one by one, as there is room.
+        submit: Starts a job and returns its future.
+        ahead: How many may be submitted at a time.
+    """
+    jobs, running = iter(jobs), {}
+    try:
+        while True:
+            room = ahead() - len(running)
+            while room > 0 and (job := next(jobs, _NONE)) is not _NONE:
+                running[submit(job)] = job
+                room -= 1
+            if not running:
+                return
+            for future in _ended(running):
+                yield running.pop(future), future
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def in_order(jobs: Iterable[J], submit: Callable[[J], Any], ahead: Callable[[], int]) -> Iterator[Any]:
+    """Yield the results in the order of the jobs: what is added up in it comes out the same to the last bit."""
+    futures: deque[Any] = deque()
+    try:
+        for job in jobs:
+            futures.append(submit(job))
+            if len(futures) >= ahead():
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def connect(address: str) -> Any:
+    """The Dask client of a running cluster.
+
+    Args:
+        address: Of its scheduler, such as ``tcp://10.0.0.5:8786``, or the path of a scheduler file (``.json``).
+    """
+    require("distributed", "dask", "a cluster")
+    from distributed import Client
+    from distributed.comm.addressing import parse_address
+    from distributed.comm.registry import get_backend
+
+    file = Path(address)
+    if file.suffix == ".json":
+        if not file.exists():
+            raise FileNotFoundError(f"there is no scheduler file {address!r}; is the scheduler running?")
+        return Client(scheduler_file=address)
+    try:
+        get_backend(parse_address(address)[0])  # a client of an unknown kind would leave half of itself behind
+        return Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"no Dask scheduler answers at {address!r}; give the address that `dask scheduler` prints, "
+            f"such as tcp://10.0.0.5:8786, or its scheduler file. ({error})"
+        ) from None
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_NONE: Any = object()
+
+
+def _ended(running: Iterable[Any]) -> list[Any]:
+    """Futures that have ended, at least one; of a client that has futures of its own kind, the oldest."""
+    futures = list(running)
+    if all(isinstance(future, Future) for future in futures):
+        return list(wait(futures, return_when=FIRST_COMPLETED).done)
+    return futures[:1]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def end_with_parent() -> None:
+    """End this worker when its parent is killed; otherwise it would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

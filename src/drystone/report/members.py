@@ -1,0 +1,82 @@
+"""The members, a line each: what each contributes, how good it is alone, what it was made with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from drystone.comparison import METRICS, single
+from drystone.estimate import standard_error
+from drystone.report.shares import Shares
+from drystone.report.tables import Cell, Grid, cell, grid, number, with_error
+from drystone.stacking.result import Stacking
+from drystone.table import Table
+
+__all__ = ["roster"]
+
+
+def roster(
+    test: Table,
+    fits: Mapping[str, Stacking],
+    contributions: Mapping[str, Shares],
+    members: pd.DataFrame | None,
+    colours: Mapping[str, str],
+) -> Grid:
+    """A line a member, those that matter most to the first fit on top."""
+    columns: dict[str, list[Cell]] = {"member": [Cell(name, name) for name in test.names]}
+    for name, fit in fits.items():
+        share = contributions[name]
+        at = [fit.names.index(member) for member in test.names]
+        longest = max(float(share.values.max()), np.finfo(float).tiny)
+        label = "weight" if share.simplex else share.meaning
+        bars = [_bar(share.values[k], longest, colours[name]) for k in at]
+        columns[f"{label}, {name}" if len(fits) > 1 else label] = bars
+    if "log_q" in test.gives:
+        columns["test log density"] = [_log_density(log_q, test.row_weights) for log_q in test.log_q]
+    if "rank" in test.gives:
+        columns["rank distance D"] = [cell(value) for value in _rank_distances(test)]
+    if members is not None:
+        columns |= _facts(members, test.names)
+    order = np.argsort([-(row.key if isinstance(row.key, float) else 0) for row in list(columns.values())[1]])
+    rows = [[column[k] for column in columns.values()] for k in order]
+    return grid("Members", list(columns), rows)
+
+
+def _bar(share: float, longest: float, tint: str) -> Cell:
+    text = "0" if share == 0 else "<0.0001" if share < 5e-5 else f"{share:.4f}"
+    return Cell(text, float(share), bar=float(share) / longest, tint=tint)
+
+
+def _log_density(log_q: np.ndarray, a: np.ndarray) -> Cell:
+    """Mean over the rows with its standard error; if that is not finite, how many rows are at fault."""
+    nans, zeros = int(np.isnan(log_q).sum()), int((log_q == -np.inf).sum())
+    if nans:
+        return Cell(f"NaN in {nans} rows")
+    if zeros:
+        return Cell(f"−∞ (density 0 in {zeros} rows)", float("-inf"))
+    value = float(a @ log_q)
+    if not np.isfinite(value):
+        return Cell(number(value), value)
+    return Cell(with_error(value, standard_error(log_q, a)), value)
+
+
+def _rank_distances(test: Table) -> list[float]:
+    """D of each member alone, from the ranks only: selecting a member must not copy its draws."""
+    metric = next(metric for metric in METRICS if metric.name == "rank distance D")
+    ranks = Table(test.theta, rank=test.rank, row_weights=test.row_weights)
+    a = test.row_weights[None]
+    return [float(metric.value(single(ranks, k), a)[0]) for k in range(test.K)]
+
+
+def _facts(members: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Cell]]:
+    """The columns of the members' frame, in the order of ``names``; those that say nothing are left out."""
+    known = [name for name in names if name in members.index]
+    if not known:
+        raise ValueError(
+            f"`members` must be indexed by the members' names, such as {names[0]!r}; its index begins with "
+            f"{list(members.index[:3])}."
+        )
+    aligned = members[~members.index.duplicated()].reindex(list(names)).dropna(axis="columns", how="all")
+    return {str(name).replace("_", " "): [cell(value) for value in column] for name, column in aligned.items()}

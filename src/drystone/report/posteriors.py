@@ -1,0 +1,125 @@
+"""Draws at one observation: what the report's pair plots show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drystone.comparison import named
+from drystone.errors import IntractableError
+from drystone.forms import Mixture
+from drystone.stacking.result import Stacking, frozen
+from drystone.table import Table
+from drystone.tasks import Task
+
+__all__ = ["Observation", "observe", "observe_row"]
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """Posterior draws at one observation, by whose posterior they are of.
+
+    Attributes:
+        label: as printed above the picture.
+        draws: (S, d) by method: "best", "uniform", the fits' names, "exact". S may differ between them. Draws that
+            are not finite are left out, and methods of which none are.
+        truth: the parameters the observation was simulated with, (d,), or None.
+    """
+
+    label: str
+    draws: Mapping[str, np.ndarray]
+    truth: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        draws = {method: np.asarray(sample, float) for method, sample in self.draws.items()}
+        truth = None if self.truth is None else np.asarray(self.truth, float)
+        shapes = {method: sample.shape for method, sample in draws.items()}
+        widths = {shape[1:] for shape in shapes.values()} | ({truth.shape} if truth is not None else set())
+        if not draws or len(widths) != 1 or any(len(shape) != 2 for shape in shapes.values()):
+            of_truth = f", `truth` {truth.shape}" if truth is not None else ""
+            raise ValueError(
+                f"`draws` of observation {self.label!r} must have shape (S, d) each, and `truth` (d,), with the "
+                f"same d; got {shapes or 'none'}{of_truth}."
+            )
+        finite = {method: sample[np.isfinite(sample).all(1)] for method, sample in draws.items()}
+        if not any(len(sample) for sample in finite.values()):
+            raise ValueError(f"observation {self.label!r} has no finite draws; give at least one.")
+        object.__setattr__(self, "draws", {method: sample for method, sample in finite.items() if len(sample)})
+        object.__setattr__(self, "truth", truth)
+
+
+def observe(
+    label: str,
+    y: Any,
+    members: Mapping[str, Any] | Sequence[Any],
+    fits: Mapping[str, Stacking] | Stacking,
+    *,
+    best: str | None = None,
+    truth: Any = None,
+    task: Task | None = None,
+    draws: int = 2000,
+    seed: int = 0,
+) -> Observation:
+    """Draw from the members and their stackings at one observation.
+
+    Args:
+        label: as printed above the picture.
+        y: the observation.
+        members: the members themselves, as for ``fit.posterior``.
+        fits: stackings by name; those that are no samplers (intervals) are passed over.
+        best: name of the member to show as the best, if any.
+        truth: the parameters y was simulated with, (d,), if known.
+        task: gives exact draws, if it has them.
+        draws: how many of each.
+        seed: same seed, same draws.
+    """
+    fits = named(fits)
+    if task is not None and "exact" in fits:
+        raise ValueError("`fits` may not be called 'exact' where a `task` gives exact draws; rename it.")
+    methods = {**_references(fits, best), **fits}
+    found = {}
+    for method, fit in methods.items():
+        if "draws" in fit.form.gives:
+            found[method] = np.asarray(fit.posterior(members).sample((draws,), np.asarray(y), seed=seed))
+    if task is not None:
+        with suppress(IntractableError):  # of some tasks only the simulator is known
+            found["exact"] = task.sample_posterior(np.asarray(y), draws, np.random.default_rng(seed))
+    return Observation(label, found, truth)
+
+
+def observe_row(
+    label: str,
+    table: Table,
+    row: int,
+    fits: Mapping[str, Stacking] | Stacking,
+    *,
+    best: str | None = None,
+    seed: int = 0,
+) -> Observation:
+    """The same from the draws a table holds for one of its rows, without the members themselves."""
+    fits = named(fits)
+    at_row = table.select(rows=[row])
+    methods = {**_references(fits, best), **fits}
+    found = {
+        method: fit.apply(at_row).draws(seed=seed)[0]
+        for method, fit in methods.items()
+        if "draws" in fit.form.gives
+    }
+    return Observation(label, found, table.theta[row])
+
+
+def _references(fits: Mapping[str, Stacking], best: str | None) -> dict[str, Stacking]:
+    """What stackings are held against, over the same members: the best one alone, and equal weights."""
+    if not fits:
+        raise ValueError("`fits` must hold at least one stacking; got none.")
+    fit = next(iter(fits.values()))
+    weights = {"uniform": np.full(len(fit.names), 1 / len(fit.names))}
+    if best is not None:
+        if best not in fit.names:
+            raise ValueError(f"`best` must be the name of a member; got {best!r}, not one of {fit.names[:5]}….")
+        weights = {"best": (np.array(fit.names) == best).astype(float), **weights}
+    return {name: replace(fit, form=Mixture(), params={"weights": frozen(w)}) for name, w in weights.items()}

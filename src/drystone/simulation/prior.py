@@ -1,0 +1,148 @@
+r"""Priors :math:`p(\theta)` with their support as data, so that training can build a bijection from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drystone.simulation.support import Support
+
+__all__ = ["LogNormal", "Normal", "Prior", "Uniform"]
+
+Array = NDArray[np.float64]
+
+
+class Prior(Protocol):
+    """What a task needs of its prior; any object with these three will do."""
+
+    @property
+    def support(self) -> Support:
+        """Where the density may be positive."""
+        ...
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw ``n`` independent parameters, shape (n, d)."""
+        ...
+
+    def log_prob(self, theta: ArrayLike) -> Array:
+        """Evaluate the normalised log density at each row of ``theta`` (n, d); shape (n,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform:
+    r"""Independent uniform parameters, :math:`\theta_j \sim U(a_j, b_j)`.
+
+    Args:
+        lower: The bounds :math:`a`, shape (d,), finite.
+        upper: The bounds :math:`b`, shape (d,), finite.
+
+    Example:
+        >>> Uniform([-1, 0], [1, 2]).log_prob([[0.5, 1.5], [0.5, 2.5]])
+        array([-1.38629436,        -inf])
+    """
+
+    support: Support
+
+    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
+        support = Support(lower, upper)
+        if not np.isfinite([support.lower, support.upper]).all():
+            raise ValueError(f"`lower` and `upper` of a uniform prior must be finite; got {lower} and {upper}.")
+        object.__setattr__(self, "support", support)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw ``n`` independent parameters, shape (n, d)."""
+        lower, upper = self.support.lower, self.support.upper
+        return lower + (upper - lower) * rng.random((n, lower.size))
+
+    def log_prob(self, theta: ArrayLike) -> Array:
+        """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
+        volume = np.prod(self.support.upper - self.support.lower)
+        return np.where(self.support.contains(theta), -np.log(volume), -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    r"""Independent normal parameters, :math:`\theta_j \sim N(\mu_j, \sigma_j^2)`.
+
+    Args:
+        mean: The means :math:`\mu`, shape (d,).
+        sd: The standard deviations :math:`\sigma`, shape (d,).
+    """
+
+    mean: Array
+    sd: Array
+
+    def __init__(self, mean: ArrayLike, sd: ArrayLike) -> None:
+        mean, sd = _vectors("mean", mean, "sd", sd)
+        if not (sd > 0).all():
+            raise ValueError(f"`sd` must be positive in every coordinate; got {sd}.")
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "sd", sd)
+
+    @property
+    def support(self) -> Support:
+        """The whole space."""
+        return Support(np.full(self.mean.size, -np.inf), np.full(self.mean.size, np.inf))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw ``n`` independent parameters, shape (n, d)."""
+        return self.mean + self.sd * rng.standard_normal((n, self.mean.size))
+
+    def log_prob(self, theta: ArrayLike) -> Array:
+        """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
+        z = (np.asarray(theta) - self.mean) / self.sd
+        return (-0.5 * z**2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi)).sum(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class LogNormal:
+    r"""Independent log-normal parameters, :math:`\log\theta_j \sim N(\mu_j, \sigma_j^2)`.
+
+    .. math::
+        \log p(\theta) = \sum_j \log N(\log\theta_j; \mu_j, \sigma_j^2) - \log\theta_j
+
+    Args:
+        mean: The means :math:`\mu` of the logarithms, shape (d,).
+        sd: The standard deviations :math:`\sigma` of the logarithms, shape (d,).
+
+    Example:
+        >>> LogNormal([0.0], [1.0]).log_prob([[1.0], [-2.0]])
+        array([-0.91893853,        -inf])
+    """
+
+    log: Normal
+
+    def __init__(self, mean: ArrayLike, sd: ArrayLike) -> None:
+        object.__setattr__(self, "log", Normal(mean, sd))
+
+    @property
+    def support(self) -> Support:
+        """The positive numbers."""
+        return Support(np.zeros(self.log.mean.size), np.full(self.log.mean.size, np.inf))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw ``n`` independent parameters, shape (n, d)."""
+        return np.exp(self.log.sample(n, rng))
+
+    def log_prob(self, theta: ArrayLike) -> Array:
+        """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
+        theta = np.asarray(theta, dtype=float)
+        positive = np.all(theta > 0, axis=-1, keepdims=True)
+        log_theta = np.log(np.where(positive, theta, 1.0))
+        return np.where(positive[..., 0], self.log.log_prob(log_theta) - log_theta.sum(-1), -np.inf)
+
+
+def _vectors(first_name: str, first: ArrayLike, second_name: str, second: ArrayLike) -> tuple[Array, Array]:
+    """Turn both arguments into read-only vectors of one length (d,)."""
+    a, b = np.array(first, dtype=float, ndmin=1), np.array(second, dtype=float, ndmin=1)
+    if a.ndim != 1 or a.shape != b.shape or np.isnan(a).any() or np.isnan(b).any():
+        raise ValueError(
+            f"`{first_name}` and `{second_name}` must be vectors (d,) of the same length without NaN; "
+            f"got shapes {a.shape} and {b.shape}."
+        )
+    a.flags.writeable = b.flags.writeable = False
+    return a, b

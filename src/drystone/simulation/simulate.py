@@ -1,0 +1,148 @@
+"""Running a simulator many times: in parallel, on disk, resumable, with any number of workers the same."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from drystone._arrays import whole_number
+from drystone._parallel import Executor, as_they_end, crew
+from drystone.simulation.block import Block, Job, Simulator, simulate_block
+from drystone.simulation.prior import Prior
+from drystone.simulation.simulations import Simulations
+from drystone.simulation.store import Store
+from drystone.tasks.task import Task
+
+__all__ = ["simulate"]
+
+# Rows of a block for a function of unknown speed: few enough that a thousand rows keep eight workers busy.
+DEFAULT_BLOCK = 100
+
+
+def simulate(
+    simulator: Task | Simulator,
+    prior: Prior | None = None,
+    n: int = 1000,
+    seed: int = 0,
+    workers: int = 1,
+    directory: str | os.PathLike[str] | None = None,
+    client: Executor | None = None,
+    *,
+    block: int | None = None,
+) -> Simulations:
+    r"""Draw :math:`\theta_i \sim p(\theta)` and :math:`y_i \sim p(y \mid \theta_i)`, :math:`i = 1, \dots, n`.
+
+    The n rows are cut into blocks of fixed size. Block b has its own random streams, derived from
+    ``(seed, b)``, and is simulated by one call of the simulator. So the rows depend on ``seed``, ``n`` and
+    ``block`` only, not on ``workers``, ``client`` or interruptions. With a ``directory`` every finished block
+    is kept there; after a kill the same call continues with the missing blocks and ends with the same rows.
+
+    Rows with NaN or infinite data are left out and counted. If the simulator raises, its block is run again
+    row by row, each row with a stream of its own, and only the rows that raise are left out and counted.
+
+    Args:
+        simulator: A task, or a function ``(theta (N, d), rng) -> y (N, m)``. With several workers it must be
+            importable: defined at the top level of a module; a script needs ``if __name__ == "__main__":``.
+        prior: Has ``sample(n, rng) -> (n, d)``; may be omitted for a task, which has its own.
+        n: Number of simulations.
+        seed: Seed of all random numbers.
+        workers: Number of processes on this machine.
+        directory: Where ``simulations.zarr`` is written (none: memory only). If it is there already and was
+            made with the same settings, it is read and nothing is simulated: after a change of the simulator's
+            code use another directory.
+        client: A Dask client, or any executor with ``submit``, to run the blocks instead of local processes.
+        block: Rows a call. Default: the task's ``rows_per_block``, or 100 for a function.
+
+    Returns:
+        :class:`~drystone.Simulations`; unpacks as ``theta, y``.
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.simulate(ds.tasks.get("slcp"), n=1000, seed=1)
+        >>> theta.shape, y.shape
+        ((1000, 5), (1000, 8))
+    """
+    if isinstance(simulator, Task):
+        name, function, default = repr(simulator), simulator.simulate, simulator.rows_per_block
+        prior = simulator.prior if prior is None else prior
+    else:
+        name, function = getattr(simulator, "__qualname__", type(simulator).__qualname__), simulator
+        default = DEFAULT_BLOCK
+    if prior is None:
+        raise TypeError("`prior` must be given when `simulator` is a function; only a task has its own.")
+    n, workers = whole_number("n", n), whole_number("workers", workers)
+    block = whole_number("block", default if block is None else block)
+    settings = {"simulator": name, "n": n, "seed": seed, "block": block}
+    jobs = [Job(function, prior, seed, b, min(block, n - b * block)) for b in range(-(-n // block))]
+    if workers > 1 and client is None:
+        _check_importable(jobs[0])
+
+    store = None if directory is None else Store(Path(directory), settings, jobs[0])
+    if store is not None and (finished := store.finished()) is not None:
+        return finished
+    blocks = {} if store is None else store.blocks()
+    missing = [job for job in jobs if job.index not in blocks]
+    done = n - sum(job.rows for job in missing)
+    with (
+        tqdm(total=n, initial=done, unit=" simulations", disable=None) as progress,
+        crew(client, min(workers, max(len(missing), 1))) as hands,
+    ):
+        for job, future in as_they_end(missing, lambda job: hands.submit(simulate_block, job), hands.ahead):
+            blocks[job.index] = future.result()
+            if store is not None:
+                store.keep(job.index, blocks[job.index])
+            progress.update(job.rows)
+
+    if not any(block.good.any() for block in blocks.values()):
+        if store is not None:
+            store.clear()
+        raise RuntimeError(f"all {n} simulations failed: {_listed(_failures(blocks.values()))}.")
+    simulations = _joined([blocks[job.index] for job in jobs], settings)
+    if store is not None:
+        store.finish(simulations)
+    if simulations.left_out:
+        failed = n - len(simulations.row)
+        warnings.warn(
+            f"{failed} of {n} simulations failed and are left out: {_listed(simulations.left_out)}.", stacklevel=2
+        )
+    return simulations
+
+
+def _joined(blocks: list[Block], settings: dict[str, Any]) -> Simulations:
+    """Put the blocks together, without the rows that failed."""
+    # A block in which every row raised does not know the number of data values.
+    widths = sorted({block.y.shape[1] for block in blocks if block.good.any()})
+    if len(widths) > 1:
+        raise ValueError(f"`simulator` must return the same number of data values always; it returned {widths}.")
+    theta = np.concatenate([block.theta[block.good] for block in blocks])
+    y = np.concatenate([block.y[block.good] for block in blocks if block.good.any()])
+    row = np.flatnonzero(np.concatenate([block.good for block in blocks]))
+    return Simulations(theta, y, row, _failures(blocks), settings)
+
+
+def _failures(blocks: Iterable[Block]) -> dict[str, int]:
+    """Count the failed rows by reason."""
+    return dict(sorted(Counter(why for block in blocks for why in block.reason.tolist() if why).items()))
+
+
+def _listed(failures: Mapping[str, int]) -> str:
+    return "; ".join(f"{reason} ({count})" for reason, count in failures.items())
+
+
+def _check_importable(job: Job) -> None:
+    """Raise before any process is started if the simulator cannot be sent to one."""
+    try:
+        ForkingPickler.dumps(job)
+    except Exception as error:
+        raise TypeError(
+            "`simulator` and `prior` must be importable to run with `workers` > 1: define them at the top "
+            f"level of a module instead of in a function or as a lambda, or use workers=1. ({error})"
+        ) from error

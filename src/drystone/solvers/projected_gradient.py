@@ -1,0 +1,231 @@
+r"""Mixture × anything differentiable: several starts, projected gradients, then Newton on the support.
+
+Used for scores without an exact solver, for sums, and for scores of the user's own. Derivatives are automatic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from drystone.forms import Form, Mixture
+from drystone.scores import LogScore, Score
+from drystone.solvers.log_score import SQP
+from drystone.solvers.quadratic import NOISE, energy_noise
+from drystone.solvers.simplex.newton import (
+    Barrier,
+    Minimum,
+    Problem,
+    frank_wolfe_gap,
+    newton_simplex,
+    without_crumbs,
+)
+from drystone.solvers.simplex.row_sum import RowSum, coarse
+from drystone.solvers.solver import Solution, Solver, needs_critic, tolerance
+from drystone.table import Table
+
+__all__ = ["Gradient", "alone", "differentiated", "simplex_starts"]
+
+
+def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarray]:
+    """``n`` weight vectors: uniform, the ``best`` single member, the log-score solution if any, random ones.
+
+    The best member is moved a little inside, since a member at exactly 0 has no first-order effect on some scores.
+    """
+    K = table.K
+    uniform = np.full(K, 1 / K)
+    starts = [uniform, 0.99 * np.eye(K)[best] + 0.01 * uniform]
+    if "log_q" in table.gives and table.total(_not_finite) == (0,):
+        starts.append(SQP().solve(table, Mixture(), LogScore(), 1e-6, seed).params["weights"])
+    rng = np.random.default_rng(seed)
+    starts.extend(rng.dirichlet(np.ones(K)) for _ in range(n - len(starts)))
+    return starts[: max(n, 1)]
+
+
+def alone(table: Table, score: Score) -> np.ndarray:
+    """The score of each member alone, (K,)."""
+    return table.total(_alone, score)[0]
+
+
+def _alone(block: Table, score: Score) -> tuple[np.ndarray]:
+    whole = torch.ones(1, dtype=torch.float64)
+    with torch.no_grad():
+        views = (Mixture().combine({"weights": whole}, block.select(members=[k])) for k in range(block.K))
+        return (np.array([float(score(view)) for view in views]),)
+
+
+def _not_finite(block: Table) -> tuple[int]:
+    return (block.log_q.size - int(np.isfinite(block.log_q).sum()),)
+
+
+def differentiated(table: Table, form: Form, score: Score, softness: torch.Tensor | float = 0.0) -> RowSum:
+    """The score of a mixture as a function of its weights, differentiated by torch."""
+    return RowSum(table, _derivatives, 0, form, score, softness)
+
+
+def _derivatives(
+    block: Table,
+    w: np.ndarray,
+    orders: range,
+    members: np.ndarray,
+    form: Form,
+    score: Score,
+    softness: torch.Tensor | float,
+) -> tuple[Any, ...]:
+    """S(w), ∇S(w), and ∇²S(w), one row per member."""
+    weights = torch.as_tensor(w).requires_grad_(max(orders) > 0)
+    value = score(form.combine({"weights": weights}, block, softness))
+    found: list[Any] = [float(value.detach())] if 0 in orders else []
+    if max(orders) > 0:
+        (gradient,) = torch.autograd.grad(value, weights, create_graph=2 in orders)
+        if 1 in orders:
+            found.append(gradient.detach().numpy())
+        if 2 in orders:
+            found.append(_hessian(gradient, weights, members))
+    return tuple(found)
+
+
+def _hessian(gradient: torch.Tensor, weights: torch.Tensor, members: np.ndarray) -> np.ndarray:
+    if not gradient.requires_grad:  # linear in w
+        return np.zeros((len(members), len(members)))
+    rows = [torch.autograd.grad(gradient[k], weights, retain_graph=True)[0] for k in members]
+    H = torch.stack(rows)[:, members].numpy()
+    return (H + H.T) / 2
+
+
+@dataclass(frozen=True, repr=False)
+class Gradient(Solver):
+    """Spectral projected gradient (Birgin, Martínez & Raydan 2000) from several starts, then Newton from the best.
+
+    For a convex score the Frank–Wolfe gap is the certificate; otherwise it only says how stationary the result is.
+
+    Args:
+        starts: how many; one is enough for a convex score, and is then all that is used.
+        steps: projected gradient steps a start.
+        newton: at most so many Newton steps from the best.
+    """
+
+    handles: ClassVar = (Mixture,)
+    streams: ClassVar = True
+    starts: int = 5
+    steps: int = 100
+    newton: int = 50
+
+    def refuses(self, form: Form, score: Score) -> str:
+        """Why not, or nothing."""
+        return needs_critic(score) or super().refuses(form, score)
+
+    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+        """The best stationary point found."""
+        assert isinstance(form, Mixture)
+        exact = differentiated(table, form, score)
+        problem: Problem = exact if score.smooth else differentiated(table, form, score, soft_width(table))
+        c = form.pseudocount(table)
+        if c > 0:
+            problem = Barrier(problem, c)
+        few = coarse(table, score.needs) if self.in_blocks(score) else None
+        relative = tolerance(tol, score, exact.value(np.full(table.K, 1 / table.K)))
+        if few is None:
+            best = self._approach(problem, table, score, c, relative, seed)
+        else:
+            of_few = self._solve(few, form, score, max(tol, 1e-6), seed)
+            best = Minimum(0.999 * of_few.params["weights"] + 0.001 / table.K, np.inf, of_few.iterations)
+        tol = relative
+        if not score.smooth:  # curvature means nothing at kinks
+            return _kinked(Barrier(exact, c) if c > 0 else exact, best, table, score)
+        minimum = newton_simplex(problem, best.weights, tol, self.newton)
+        if c == 0:
+            minimum = without_crumbs(problem, minimum, tol)
+        taken = best.iterations + minimum.iterations
+        noise = energy_noise(table, score) if score.convex else 0.0
+        gap = minimum.gap + noise if score.convex else None
+        note = NOISE.format(noise) if noise > 0 else ""
+        return Solution({"weights": minimum.weights}, gap, minimum.gap, minimum.gap <= tol, taken, note)
+
+    def _approach(self, problem: Problem, table: Table, score: Score, c: float, tol: float, seed: int) -> Minimum:
+        """The best end of projected gradients from several starts."""
+        starts = simplex_starts(table, int(np.argmin(alone(table, score))), self.starts, seed)
+        if c > 0:
+            starts = [0.9 * start + 0.1 / table.K for start in starts]
+        if score.convex or not score.smooth:  # one minimum; or steps that cost too much to go several ways
+            starts = [min(starts, key=problem.value)]
+        steps = self.steps if score.smooth else self.steps // 4
+        ends = [_projected_gradient(problem, start, tol, steps) for start in starts]
+        return min(ends, key=lambda end: problem.value(end.weights))
+
+
+def _kinked(exact: Problem, end: Minimum, table: Table, score: Score) -> Solution:
+    """The result where the score was softened: never worse by the score itself than one member or uniform weights.
+
+    Where a score has kinks its slope jumps, so nothing can be asked of its stationarity.
+    """
+    vertex = np.eye(table.K)[np.argmin(alone(table, score))]
+    with np.errstate(divide="ignore"):
+        weights = min((end.weights, np.full(table.K, 1 / table.K), vertex), key=exact.value)
+    note = "found by projected gradients on a softened score: good, not certified, not the last digit."
+    return Solution({"weights": weights}, None, end.gap, True, end.iterations, note)
+
+
+def soft_width(table: Table) -> torch.Tensor:
+    """The width over which steps are softened, (d,): a twentieth of the typical spread of a member's posterior."""
+    lower, upper = (np.median(table.quantile(level), (0, 1)) for level in _central_levels(table))
+    return torch.as_tensor(np.maximum(upper - lower, 1e-300) / 20)
+
+
+def _central_levels(table: Table) -> tuple[float, float]:
+    """Levels about one standard deviation either side, or the nearest that are tabulated."""
+    if "draws" in table.gives:
+        return 0.16, 0.84
+    levels = np.array(table.levels)
+    return levels[np.abs(levels - 0.16).argmin()], levels[np.abs(levels - 0.84).argmin()]
+
+
+def _projected_gradient(problem: Problem, w: np.ndarray, tol: float, most: int) -> Minimum:
+    """Steps towards the projection of w − λ∇f, λ the inverse curvature along the last step (Barzilai–Borwein)."""
+    value, gradient = problem.value(w), problem.gradient(w)
+    # Non-monotone: a step may end above the last value, but below the highest of the last ten.
+    recent, length = [value], 1.0 / max(np.ptp(gradient), 1e-12)
+    best = (value, w, gradient)
+    while len(recent) <= most:
+        if frank_wolfe_gap(w, gradient) <= tol:
+            break
+        direction = project_on_simplex(w - length * (gradient - gradient.mean())) - w
+        slope, size = gradient @ direction, 1.0
+        while size > 1e-10:
+            candidate = np.maximum(w + size * direction, 0.0)
+            candidate /= candidate.sum()
+            reached = problem.value(candidate)
+            if reached <= max(recent[-10:]) + 1e-4 * size * slope:
+                break
+            size /= 2
+        else:
+            break
+        new_gradient = problem.gradient(candidate)
+        moved, turned = candidate - w, new_gradient - gradient
+        curvature = moved @ turned
+        length = np.clip(moved @ moved / curvature, 1e-10, 1e10) if curvature > 0 else 1e3 * length
+        w, gradient = candidate, new_gradient
+        recent.append(reached)
+        if reached < best[0]:
+            best = (reached, w, gradient)
+        if len(recent) > 20 and min(recent[-20:]) > min(recent[:-20]) - 1e-9 * abs(best[0]):
+            break  # stuck at a kink
+    _, w, gradient = best
+    return Minimum(w, frank_wolfe_gap(w, gradient), len(recent) - 1)
+
+
+def project_on_simplex(v: np.ndarray) -> np.ndarray:
+    """argmin ‖x − v‖ over the simplex: x = max(v − τ, 0) with τ such that it sums to one.
+
+    Example:
+        >>> project_on_simplex(np.array([0.9, 0.5, -1.0]))
+        array([0.7, 0.3, 0. ])
+    """
+    descending = np.sort(v)[::-1]
+    thresholds = (np.cumsum(descending) - 1) / np.arange(1, len(v) + 1)
+    tau = thresholds[np.flatnonzero(descending > thresholds)[-1]]
+    x = np.maximum(v - tau, 0.0)
+    return x / x.sum()

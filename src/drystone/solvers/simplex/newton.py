@@ -1,0 +1,183 @@
+r"""Newton's method on the simplex with a certificate (sequential quadratic programming with screening).
+
+.. math::
+    \min_w f(w) \quad \text{subject to} \quad w \ge 0, \; \mathbf 1^\top w = 1
+
+For convex f the Frank–Wolfe gap bounds the distance to the optimum: f(w) − f* ≤ ∇f·w − min_k ∇f_k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from drystone.solvers.simplex.qp import simplex_qp
+
+__all__ = [
+    "Barrier",
+    "Minimum",
+    "Problem",
+    "Quadratic",
+    "frank_wolfe_gap",
+    "newton_simplex",
+    "without_crumbs",
+    "working_set",
+]
+
+# How many members without weight may enter at one step. The Hessian is formed for these and the support only.
+ENTERING = 64
+
+
+class Problem(Protocol):
+    """A function of the weights. ``hessian`` may be asked for some members' rows and columns only."""
+
+    def value(self, w: np.ndarray) -> float:
+        """f(w)."""
+        ...
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        """∇f(w), (K,)."""
+        ...
+
+    def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """∇²f(w) at ``members`` × ``members``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where the method stopped: the weights, their Frank–Wolfe gap, and the number of steps."""
+
+    weights: np.ndarray
+    gap: float
+    iterations: int
+
+
+def frank_wolfe_gap(w: np.ndarray, gradient: np.ndarray) -> float:
+    """∇f·w − min_k ∇f_k ≥ 0; zero exactly at a stationary point."""
+    return float(max(gradient @ w - gradient.min(), 0.0))
+
+
+def newton_simplex(problem: Problem, start: np.ndarray, tol: float, most: int = 100) -> Minimum:
+    """Minimise ``problem`` from ``start``, until the Frank–Wolfe gap is below ``tol`` or ``most`` steps.
+
+    Each step minimises the quadratic model over the support and the members whose gradient says they would
+    help most, exactly, and backtracks along the way there.
+    """
+    w = start
+    value, gradient = problem.value(w), problem.gradient(w)
+    step = stalled = 0
+    for step in range(most):
+        gap = frank_wolfe_gap(w, gradient)
+        if gap <= tol:
+            return Minimum(w, gap, step)
+        members = working_set(w, gradient)
+        H = _convex(problem.hessian(w, members))
+        g = gradient[members]
+        target = simplex_qp(H, g - H @ w[members], w[members])
+        direction = np.zeros_like(w)
+        direction[members] = target - w[members]
+        moved = _backtrack(problem, w, value, gradient, direction)
+        stalled = stalled + 1 if moved is None or value - moved[1] <= 1e-13 * max(abs(value), 1.0) else 0
+        if moved is None or stalled > 3:  # at the limit of rounding, or stuck at a kink
+            break
+        w, value = moved
+        gradient = problem.gradient(w)
+    return Minimum(w, frank_wolfe_gap(w, gradient), step + 1)
+
+
+def without_crumbs(problem: Problem, minimum: Minimum, tol: float) -> Minimum:
+    """The minimum with weights below 1e-10 set to 0, if the certificate allows it.
+
+    A member without weight is never evaluated again, so crumbs left by multiplicative steps would cost the user.
+    """
+    w = np.where(minimum.weights < 1e-10, 0.0, minimum.weights)
+    if (w == minimum.weights).all():
+        return minimum
+    w /= w.sum()
+    if not np.isfinite(problem.value(w)):
+        return minimum
+    gap = frank_wolfe_gap(w, problem.gradient(w))
+    return Minimum(w, gap, minimum.iterations) if gap <= max(tol, minimum.gap) else minimum
+
+
+def working_set(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The support, and up to ENTERING members without weight whose gradient lies below the average."""
+    outside = np.flatnonzero((w == 0) & (gradient < gradient @ w))
+    entering = outside[np.argsort(gradient[outside])[:ENTERING]]
+    return np.sort(np.concatenate([np.flatnonzero(w > 0), entering]))
+
+
+def _convex(H: np.ndarray) -> np.ndarray:
+    """H, with negative curvature turned to positive if it has any, and a ridge against singularity.
+
+    The ridge acts on the step only (the model is built around w), so it slows and never biases.
+    """
+    ridge = np.diag(1e-10 * np.abs(np.diag(H)) + 1e-300)
+    try:
+        np.linalg.cholesky(H + ridge)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh((H + H.T) / 2)
+        H = (vectors * np.abs(values)) @ vectors.T
+    return H + ridge
+
+
+def _backtrack(
+    problem: Problem, w: np.ndarray, value: float, gradient: np.ndarray, direction: np.ndarray
+) -> tuple[np.ndarray, float] | None:
+    """The first of w + direction, w + direction/2, … that lowers f enough (Armijo), or None."""
+    slope = gradient @ direction
+    rounding = 1e-13 * max(abs(value), 1.0)  # near the optimum f changes by less than it can resolve
+    size = 1.0
+    while size > 1e-12:
+        candidate = np.maximum(w + size * direction, 0.0)
+        candidate /= candidate.sum()
+        reached = problem.value(candidate)
+        if reached <= value + 1e-4 * size * slope + rounding:
+            return candidate, reached
+        size /= 2
+    return None
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """½ wᵀQw + b·w + constant, as a problem."""
+
+    Q: np.ndarray
+    b: np.ndarray
+    constant: float = 0.0
+
+    def value(self, w: np.ndarray) -> float:
+        """f(w)."""
+        return float(w @ self.Q @ w / 2 + self.b @ w + self.constant)
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        """Qw + b."""
+        return self.Q @ w + self.b
+
+    def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """Q."""
+        return self.Q[np.ix_(members, members)]
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """f(w) − c Σ_k log w_k: a problem with a Dirichlet prior on the weights."""
+
+    problem: Problem
+    c: float
+
+    def value(self, w: np.ndarray) -> float:
+        """f(w) − c Σ_k log w_k."""
+        with np.errstate(divide="ignore"):
+            return self.problem.value(w) - self.c * float(np.log(w).sum())
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        """∇f − c/w."""
+        return self.problem.gradient(w) - self.c / w
+
+    def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """∇²f + c diag(1/w²)."""
+        return self.problem.hessian(w, members) + np.diag(self.c / w[members] ** 2)

@@ -1,0 +1,223 @@
+"""Form × score → weights: the one function the rest of the library is built around."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from drystone import solvers
+from drystone._parallel import Executor, one_thread
+from drystone.errors import ConvergenceWarning, IntractableError
+from drystone.forms import Form, Mixture
+from drystone.scores import LogScore, RankCvM, RankMoments, Score
+from drystone.solvers import Solution, Solver
+from drystone.stacking.checks import check_provided, check_tractable, needed
+from drystone.stacking.near import near
+from drystone.stacking.result import Stacking, frozen, losses, view_of
+from drystone.table import Table
+from drystone.table.blocks import StoredTable
+from drystone.table.nonfinite import culprits, flaws
+
+__all__ = ["stack"]
+
+
+def stack(
+    table: Table,
+    form: Form = Mixture(),
+    score: Score = LogScore(),
+    *,
+    solver: Solver | None = None,
+    tol: float = 1e-8,
+    seed: int = 0,
+    nonfinite: str = "raise",
+    at: Any = None,
+    bandwidth: float | None = None,
+    client: Executor | None = None,
+) -> Stacking:
+    """Find the parameters of ``form`` that minimise ``score`` on ``table``.
+
+    Args:
+        table: K members on N simulations that none of them was trained on.
+        form: how to combine them.
+        score: what to be good at; scores add and scale.
+        solver: overrides the one registered for this form and score.
+        tol: stop when the certificate (or the stationarity, where there is none) is below this.
+        seed: of random starts.
+        nonfinite: what to do with members whose statistics are NaN or +inf, and rows where every density is 0:
+            "raise", or "drop" them and list them in the result.
+        at: an observation; rows whose y is near it count more, so that the weights are those for this y.
+        bandwidth: how near, in standard deviations of y; None for one that leaves a quarter of the rows.
+        client: a Dask client, or any executor with ``submit``, to work through a table on disk
+            (:meth:`drystone.Table.open`) that does not fit in memory; other tables are solved here.
+
+    Raises:
+        IntractableError: the form cannot give what the score needs; before anything is solved.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(500, seed=1))
+        >>> fit.weights.round(2), fit.gap < 1e-8
+        (array([0.28, 0.36, 0.37, 0.  ]), True)
+    """
+    _check_types(table, form, score)
+    check_tractable(form, score)
+    check_provided(table, form, score)
+    solver = solvers.pick(form, score) if solver is None else solver
+    _check_solver(solver, form, score)
+    if all(isinstance(term, RankCvM | RankMoments) for _, term in score.terms):
+        warnings.warn(
+            "ranks alone are not a strict criterion: the prior itself is perfectly rank-calibrated. "
+            "Add a strict score, such as LogScore() + 10 * RankCvM().",
+            stacklevel=2,
+        )
+    begun = time.perf_counter()
+    notes = []
+    if at is not None:
+        table, note = near(table, at, bandwidth)
+        notes.append(note)
+    elif bandwidth is not None:
+        raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
+    table = table.reading(needed(form, score), client)
+    cleaned, dropped = _clean(table, form, score, nonfinite)
+    kept = np.array([table.names.index(name) for name in cleaned.names])
+    with one_thread():
+        at_hand, note = _at_hand(cleaned, solver, form, score, seed)
+        solution = solver.solve(at_hand, form, score, tol, seed)
+        form = solution.form or form
+        params = solution.params if len(kept) == table.K else form.embed(solution.params, kept, table.K)
+        loss, terms = losses(view_of(form, solution.params, at_hand), score)
+        if note:
+            notes.append(f"{note} Over all rows the score is {_overall(form, solution.params, cleaned, score)}.")
+    fit = Stacking(
+        form=form,
+        score=score,
+        params={name: frozen(array) for name, array in params.items()},
+        loss=loss,
+        terms=terms,
+        gap=solution.gap,
+        stationarity=solution.stationarity,
+        converged=solution.converged,
+        iterations=solution.iterations,
+        seconds=time.perf_counter() - begun,
+        solver=repr(solver),
+        names=table.names,
+        parameters=table.parameters,
+        dropped=dropped,
+        notes=(*notes, *_notes(solution, cleaned, form)),
+    )
+    if not solution.converged:
+        warnings.warn(_unconverged(solution, solver), ConvergenceWarning, stacklevel=2)
+    return fit
+
+
+def _check_types(table: Table, form: Form, score: Score) -> None:
+    for name, value, kind, such_as in (
+        ("table", table, Table, "ds.Table(theta, log_q=...)"),
+        ("form", form, Form, "one such as ds.Mixture()"),
+        ("score", score, Score, "one such as ds.LogScore()"),
+    ):
+        if not isinstance(value, kind):
+            hint = f" Give {such_as}."
+            if isinstance(value, type):
+                hint = f" Did you mean {value.__name__}()?"
+            elif name == "form" and isinstance(value, Score):
+                hint = " Is it `score=...` that you mean?"
+            got = repr(value) if isinstance(value, str | type | Form | Score) else type(value).__name__
+            raise TypeError(f"`{name}` must be a {kind.__name__}; got {got}.{hint}")
+
+
+def _check_solver(solver: Solver, form: Form, score: Score) -> None:
+    why = solver.refuses(form, score)
+    if why:
+        raise IntractableError(f"{solver!r} cannot solve {form!r} × {score!r}: {why}.")
+
+
+def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) -> tuple[Table, str]:
+    """The rows to solve on, and a note if they are not all of them.
+
+    Of a table on disk: all rows in memory if they fit; else all rows in blocks, if the score is a sum over rows
+    that the solver can add up; else as many rows as fit, chosen at random and alike.
+    """
+    if table.resident:
+        return table, ""
+    assert isinstance(table, StoredTable)
+    needs = needed(form, score)
+    n = table.memory // table.bytes_of_row(needs)
+    if n >= table.N:
+        return table.in_memory(needs), ""
+    if solver.in_blocks(score):
+        return table, ""
+    if n == 0:
+        raise MemoryError(
+            f"not even one row fits into the {table.memory} bytes that Table.open allows; allow more."
+        )
+    rows = np.sort(np.random.default_rng(seed).choice(table.N, n, replace=False, shuffle=False))
+    return table.part(needs, rows), (
+        f"fitted to {n} of {table.N} rows, chosen at random by seed {seed}: what fits into the {table.memory:.3g} "
+        "bytes that Table.open allows, and the score is not a sum over rows that can be had in blocks."
+    )
+
+
+def _overall(form: Form, params: Mapping[str, np.ndarray], table: Table, score: Score) -> str:
+    """The score on rows that were not all fitted to, in words."""
+    try:
+        return f"{losses(view_of(form, params, table), score)[0]:.6g}"
+    except (IntractableError, MemoryError) as error:
+        return f"not known: {error}"
+
+
+def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Table, dict[str, list[Any]]]:
+    """The table without what cannot be used, and the list of that; or an error that names it."""
+    if nonfinite not in ("raise", "drop"):
+        raise ValueError(f'`nonfinite` must be "raise" or "drop"; got {nonfinite!r}.')
+    numbers = np.flatnonzero(table.row_weights > 0) if table.weighted else range(table.N)
+    table = table.carrying()
+    names = sorted(needed(form, score))
+    bad, empty = flaws(table, names)
+    bad_members = bad.any(0)
+    if bad_members.any() and nonfinite == "raise":
+        name, counts = next((name, counts) for name, counts in zip(names, bad, strict=True) if counts.any())
+        raise ValueError(
+            f"`{name}` is NaN or infinite for {culprits(table, counts)}; leave them out, or pass "
+            '`nonfinite="drop"` (--drop on the command line).'
+        )
+    if bad_members.all():
+        raise ValueError("no member is left: every one has NaN or infinite entries.")
+    dropped = {"members": [table.names[k] for k in np.flatnonzero(bad_members)], "rows": []}
+    if bad_members.any():
+        table = table.select(members=~bad_members)
+        _, empty = flaws(table, names)
+    rows = [int(numbers[n]) for n in empty]
+    if rows and nonfinite == "raise":
+        listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
+        raise ValueError(
+            f"every member has density 0 (`log_q` = −inf) at {len(rows)} of {table.N} rows ({listed}), so no "
+            'weights explain them; drop the rows or pass `nonfinite="drop"`.'
+        )
+    if len(empty) == table.N:
+        raise ValueError("no row is left: every member has density 0 at every row.")
+    if rows:
+        dropped["rows"] = rows
+        table = table.select(rows=np.delete(np.arange(table.N), empty))
+    return table, dropped
+
+
+def _notes(solution: Solution, table: Table, form: Form) -> list[str]:
+    notes = [solution.note] if solution.note else []
+    if table.N < table.K and isinstance(form, Mixture) and form.concentration == 1:
+        notes.append(
+            f"N = {table.N} rows for K = {table.K} members: the weights may overfit. More simulations, or "
+            "Mixture(concentration=1.1), would steady them."
+        )
+    return notes
+
+
+def _unconverged(solution: Solution, solver: Solver) -> str:
+    reached = solution.gap if solution.gap is not None else solution.stationarity
+    which = "gap" if solution.gap is not None else "stationarity"
+    said = f" {solution.note}" if solution.note else ""
+    return f"{solver!r} stopped after {solution.iterations} steps with {which} {reached:.1e}.{said}"

@@ -1,0 +1,84 @@
+"""How much of each score in a hybrid: by cross-validation within the rows at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from drystone.estimate import split_folds
+from drystone.forms import Form, Mixture
+from drystone.scores import LogScore, Score
+from drystone.stacking.checks import check_provided, check_tractable
+from drystone.stacking.result import Stacking
+from drystone.stacking.stack import stack
+from drystone.table import Table
+
+__all__ = ["Tuned", "tune"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """The chosen strength, and how the others did.
+
+    Attributes:
+        value: the strength with the least metric.
+        fit: the stacking with that strength, on all rows.
+        frame: one row per strength: value, metric (mean over folds), se (over folds).
+    """
+
+    value: float
+    fit: Stacking
+    frame: pd.DataFrame
+
+
+def tune(
+    table: Table,
+    make: Callable[[float], Score],
+    grid: Sequence[float],
+    *,
+    folds: int = 5,
+    metric: Score = LogScore(),
+    form: Form = Mixture(),
+    seed: int = 0,
+) -> Tuned:
+    """Choose λ in a score ``make(λ)`` by its metric on rows left out of the fit.
+
+    Args:
+        table: the rows to fit and validate on; keep others for testing.
+        make: λ to a score, such as ``lambda lam: LogScore() + lam * RankCvM()``.
+        grid: values of λ to try.
+        folds: of the cross-validation.
+        metric: what the left-out rows are judged by.
+        form: how members are combined.
+        seed: of the folds and of the solvers.
+
+    Example:
+        >>> import drystone as ds
+        >>> tuned = tune(ds.toy.table(300), lambda lam: ds.LogScore() + lam * ds.RankCvM(), [0.0, 1.0, 10.0])
+        >>> len(tuned.frame), tuned.value in (0.0, 1.0, 10.0)
+        (3, True)
+    """
+    if len(grid) == 0:
+        raise ValueError("`grid` must hold at least one value; got none.")
+    check_tractable(form, metric)
+    check_provided(table, form, metric)
+    losses, shares = np.empty((len(grid), folds)), np.empty(folds)
+    for fold, (fit_rows, left_out) in enumerate(split_folds(table.N, folds, seed)):
+        fitted_on, judged_on = table.select(rows=fit_rows), table.select(rows=left_out)
+        shares[fold] = table.row_weights[left_out].sum()
+        for i, value in enumerate(grid):
+            fit = stack(fitted_on, form, make(value), seed=seed)
+            losses[i, fold] = fit.evaluate(judged_on, metric)["loss"]
+    average = losses @ shares
+    if not np.isfinite(average).any():
+        raise ValueError(
+            f"the metric {metric!r} is not finite for any value of the grid: some left-out row is impossible for "
+            "every stack. Use more rows, fewer folds, or a metric that stays finite."
+        )
+    error = np.sqrt(((losses - average[:, None]) ** 2) @ shares**2 * folds / (folds - 1))
+    frame = pd.DataFrame({"value": list(grid), "metric": average, "se": error})
+    best = grid[int(np.nanargmin(average))]
+    return Tuned(best, stack(table, form, make(best), seed=seed), frame)

@@ -1,0 +1,336 @@
+"""Tables as xarray datasets and as files: Zarr or netCDF, with a format version, never pickle.
+
+A Zarr store has one chunk a member and stretch of rows, so that members can be written one by one and rows be read
+a stretch at a time. Chunks are not compressed: the digits of densities and draws are noise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from drystone._files import DamagedError, check_seal, recover, replacing, seal
+
+if TYPE_CHECKING:
+    import xarray
+
+    from drystone.table.table import Table
+
+__all__ = [
+    "BLOCK",
+    "Writer",
+    "check_format",
+    "from_dataset",
+    "load",
+    "reading",
+    "rows_within",
+    "save",
+    "to_dataset",
+]
+
+FORMAT, VERSION = "drystone-table", 1
+# Bytes of a block of rows of one statistic of all members: what is worked on at a time.
+BLOCK = 2**26
+# The statistics of a table by dimension; quantiles, one array a level, are stacked along "level".
+DIMS = ("member", "simulation", "parameter")
+STATISTICS = {
+    "log_q": DIMS[:2],
+    "rank": DIMS,
+    "mean": DIMS,
+    "cov": (*DIMS, "parameter_2"),
+    "draws": ("member", "simulation", "draw", "parameter"),
+}
+
+
+def to_dataset(table: Table) -> xarray.Dataset:
+    """A Dataset with dims member, simulation, draw, parameter, level."""
+    import xarray
+
+    data: dict[str, Any] = {"theta": (("simulation", "parameter"), table.theta)}
+    if table.y is not None:
+        data["y"] = (("simulation", *(f"y_dim_{i}" for i in range(table.y.ndim - 1))), table.y)
+    if table.weighted:
+        data["row_weights"] = (("simulation",), table.row_weights)
+    held = table.held
+    data |= {name: (dims, held[name]) for name, dims in STATISTICS.items() if name in held}
+    coords: dict[str, Any] = {"member": list(table.names), "parameter": list(table.parameters)}
+    if table.levels:
+        data["quantiles"] = (("level", *DIMS), np.stack([held[level] for level in table.levels]))
+        coords["level"] = list(table.levels)
+    attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    if table.left_out:
+        attributes["left_out"] = json.dumps(table.left_out)
+    if table.S is not None:
+        attributes["S"] = table.S
+    return xarray.Dataset(data, coords, attributes)
+
+
+def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
+    """The arguments of the table that a Dataset holds."""
+    return _arguments(dataset.attrs, {str(name): dataset[name].values for name in dataset.variables})
+
+
+def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    check_format(attributes)
+    names = ("theta", "y", "row_weights", *STATISTICS)
+    arguments: dict[str, Any] = {name: arrays[name] for name in names if name in arrays}
+    if "quantiles" in arrays:
+        arguments["quantiles"] = dict(zip(map(float, arrays["level"]), arrays["quantiles"], strict=True))
+    arguments["names"], arguments["parameters"] = (
+        [str(value) for value in np.atleast_1d(attributes.get(dim, arrays.get(dim, ())))]
+        for dim in ("member", "parameter")
+    )
+    arguments["left_out"] = json.loads(attributes.get("left_out", "{}"))
+    arguments["S"] = int(attributes["S"]) if "S" in attributes else None
+    return arguments
+
+
+def check_format(attributes: Mapping[Any, Any]) -> None:
+    """Raise if what has these attributes is not a table, or a later version's."""
+    kind, version = attributes.get("format"), int(attributes.get("version", 0))
+    if kind != FORMAT:
+        raise ValueError(f"not a Drystone table: attribute `format` is {kind!r}, expected {FORMAT!r}.")
+    if version > VERSION:
+        raise ValueError(
+            f"the table has format version {version}; this Drystone reads up to {VERSION}. Upgrade it."
+        )
+
+
+def save(table: Table, path: str | os.PathLike[str]) -> None:
+    """Write a table, whole or not at all."""
+    if _suffix(path) == ".nc":
+        # Names travel as attributes, as they do in Zarr, whose specification has no arrays of strings yet.
+        dataset = to_dataset(table).drop_vars(["member", "parameter"])
+        dataset = dataset.assign_attrs(member=list(table.names), parameter=list(table.parameters))
+        with replacing(path) as temporary:
+            dataset.to_netcdf(temporary, engine="h5netcdf")
+        return
+    with Writer(path, table.N, table.names, table.parameters) as new:
+        start, new.left_out, new.S = 0, table.left_out, table.S
+        for columns in table.each(_columns):
+            draws = columns.pop("draws", ())
+            new.write(start, **columns)
+            for k in range(len(draws)):  # one by one: they may lie in files themselves
+                new.write(start, [k], draws=np.asarray(draws[k])[None])
+            start += len(columns["theta"])
+
+
+def _columns(block: Table) -> dict[str, Any]:
+    """What is to be written of a block of rows."""
+    columns: dict[str, Any] = {name: block.held[name] for name in STATISTICS if name in block.held}
+    if block.levels:
+        columns["quantiles"] = {level: block.held[level] for level in block.levels}
+    if block.y is not None:
+        columns["y"] = block.y
+    if block.weighted:
+        columns["row_weights"] = block.row_weights
+    return {"theta": block.theta, **columns}
+
+
+class Writer:
+    """A table on disk that is written in parts, as :meth:`drystone.Table.create` gives it.
+
+    Args:
+        path: where; nothing is there until the end of the ``with`` statement, and then all of it.
+        rows: N.
+        names: the members' names.
+        parameters: the parameters' names.
+        block: bytes of a block of rows of all members.
+
+    Example:
+        >>> import tempfile
+        >>> from drystone import Table
+        >>> path = tempfile.mkdtemp() + "/table.zarr"
+        >>> with Table.create(path, rows=4, names=["a", "b"]) as new:
+        ...     for start in (0, 2):
+        ...         new.write(start, theta=np.ones((2, 1)), log_q=np.zeros((2, 2)))
+        >>> Table.open(path)
+        StoredTable(K=2 members, N=4 simulations, d=1 parameters; gives log_q)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        rows: int,
+        names: Sequence[str],
+        parameters: Sequence[str] | None = None,
+        block: int = BLOCK,
+    ) -> None:
+        if _suffix(path) != ".zarr":
+            raise ValueError(f"a table is written in parts as `.zarr`; got {os.fspath(path)!r}.")
+        self.path, self.rows, self.names, self.parameters, self.block = path, rows, list(names), parameters, block
+        self.left_out: Mapping[str, str] = {}
+        self.S: int | None = None
+        self._written: dict[str, int] = {}
+        self._levels: list[float] = []
+        self._exit = ExitStack()
+
+    def __enter__(self) -> Self:
+        import zarr
+
+        with ExitStack() as stack:
+            self._temporary = stack.enter_context(replacing(self.path))
+            self._group = zarr.create_group(self._temporary)
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        if error[0] is None:
+            try:
+                self._finish()
+            except BaseException as problem:
+                self._exit.__exit__(type(problem), problem, problem.__traceback__)
+                raise
+        return self._exit.__exit__(*error)
+
+    def write(
+        self,
+        start: int,
+        members: Sequence[int] | slice = slice(None),
+        *,
+        quantiles: Mapping[float, Any] | None = None,
+        **arrays: Any,
+    ) -> None:
+        """Write rows from ``start`` on.
+
+        Args:
+            start: the first row.
+            members: positions of the members that ``arrays`` speak of.
+            quantiles: ``{level: (members, rows, d)}``, the same levels always.
+            arrays: any of theta, y, row_weights, log_q, rank, mean, cov, draws, with the axes of
+                :class:`drystone.Table`.
+        """
+        if quantiles:
+            levels = sorted(quantiles)
+            self._levels = self._levels or levels
+            if levels != self._levels:
+                raise ValueError(f"`quantiles` must have the levels {self._levels} always; got {levels}.")
+            arrays["quantiles"] = np.stack([np.asarray(quantiles[level]) for level in levels])
+        chosen = np.arange(len(self.names))[members]
+        for name, values in arrays.items():
+            if name not in ("theta", "y", "row_weights", "quantiles", *STATISTICS):
+                raise TypeError(f"a table has no `{name}`; it has {', '.join(STATISTICS)} and quantiles.")
+            self._put(name, np.asarray(values), start, chosen)
+
+    def _put(self, name: str, values: np.ndarray, start: int, members: np.ndarray) -> None:
+        axis = {"quantiles": 2, "theta": 0, "y": 0, "row_weights": 0}.get(name, 1)
+        n = values.shape[axis] if values.ndim > axis else 0
+        if axis and values.shape[axis - 1] != len(members):
+            raise ValueError(
+                f"`{name}` must be of {len(members)} members; got shape {values.shape}. Is it transposed?"
+            )
+        if not 0 <= start <= start + n <= self.rows or n == 0:
+            raise ValueError(f"`{name}` has rows {start} to {start + n} of a table of {self.rows}.")
+        if name not in self._group:
+            self._create(name, values, axis)
+        array: Any = self._group[name]
+        stretch = slice(start, start + n)
+        if axis == 0:
+            array[stretch] = values
+        elif len(members) == len(self.names):
+            array[(slice(None),) * axis + (stretch,)] = values
+        else:
+            array.oindex[(slice(None),) * (axis - 1) + (members, stretch)] = values
+        self._written[name] = self._written.get(name, 0) + n * (len(members) if axis else 1)
+
+    def _create(self, name: str, values: np.ndarray, axis: int) -> None:
+        before = (*values.shape[: axis - 1], len(self.names)) if axis else ()
+        rest = values.shape[axis + 1 :]
+        # As if every array had members: then theta and y come in stretches like those of the statistics.
+        of_row = values.dtype.itemsize * int(np.prod(rest, dtype=int)) * len(self.names)
+        chunk = min(rows_within(self.block, of_row), self.rows)
+        self._group.create_array(
+            name,
+            shape=(*before, self.rows, *rest),
+            dtype=values.dtype,
+            chunks=(*(1 for _ in before), chunk, *rest),
+            compressors=None,
+            fill_value=np.nan if values.dtype.kind == "f" else 0,  # what Zarr reads if a chunk is lost
+            dimension_names=_dims(name, len(rest)),
+        )
+
+    def _finish(self) -> None:
+        for name, written in self._written.items():
+            all_of_it = self.rows * (1 if name in ("theta", "y", "row_weights") else len(self.names))
+            if written != all_of_it:
+                raise ValueError(f"`{name}` was written for {written} of {all_of_it} rows and members.")
+        if "theta" not in self._written or len(self._written) == 1:
+            raise ValueError("a Table needs `theta` and at least one statistic of the members; got none.")
+        theta: Any = self._group["theta"]
+        parameters = self.parameters or [f"theta_{i}" for i in range(theta.shape[1])]
+        if self._levels:
+            levels = np.array(self._levels)
+            self._group.create_array("level", data=levels, dimension_names=("level",))
+        attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+        attributes |= {"member": self.names, "parameter": list(parameters)}
+        if self.left_out:
+            attributes["left_out"] = json.dumps(dict(self.left_out))
+        if self.S is not None:
+            attributes["S"] = self.S
+        self._group.attrs.update(attributes)
+        seal(self._temporary)
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The arguments of the table that a file holds."""
+    read = _read_zarr if _suffix(path) == ".zarr" else _read_netcdf
+    with reading(path):
+        contents = read(Path(path))
+    return _arguments(*contents)
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Read a table in the body: it is there, and what goes wrong says that it is damaged."""
+    recover(path)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"no table at {os.fspath(path)!r}.")
+    try:
+        yield
+    except DamagedError:
+        raise
+    except Exception as error:  # each library has errors of its own for files it cannot make sense of
+        raise DamagedError(f"{os.fspath(path)!r} cannot be read as a table: {error}") from error
+
+
+def _read_zarr(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:
+    """Attributes and arrays, read by Zarr alone: importing xarray and pandas would take half a second more."""
+    import zarr
+
+    group = zarr.open_group(path, mode="r")
+    check_seal(path, group.attrs)
+    return dict(group.attrs), {name: np.asarray(array[...]) for name, array in group.arrays()}
+
+
+def _read_netcdf(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:
+    import xarray
+
+    with xarray.open_dataset(path, engine="h5netcdf") as dataset:
+        return dataset.attrs, {str(name): dataset[name].values for name in dataset.variables}
+
+
+def _suffix(path: str | os.PathLike[str]) -> str:
+    suffix = Path(path).suffix
+    if suffix not in (".zarr", ".nc"):
+        raise ValueError(f"a table is saved as `.zarr` or `.nc`; got {os.fspath(path)!r}.")
+    return suffix
+
+
+def _dims(name: str, rest: int) -> tuple[str, ...]:
+    """The names of an array's dimensions; ``rest`` is how many follow the simulation."""
+    if name == "quantiles":
+        return ("level", *DIMS)
+    if name in STATISTICS:
+        return STATISTICS[name]
+    return ("simulation", *(("parameter",) if name == "theta" else (f"y_dim_{i}" for i in range(rest))))
+
+
+def rows_within(size: int, of_row: int) -> int:
+    """How many rows take ``size`` bytes: a power of two, so that stretches of different statistics are nested."""
+    return 1 << max(0, (size // max(of_row, 1)).bit_length() - 1)

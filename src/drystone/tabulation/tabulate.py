@@ -1,0 +1,192 @@
+"""From members and simulations to a table: the bridge between training posteriors and stacking them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from drystone._arrays import checked, rows_of_data, whole_number
+from drystone._messages import listed
+from drystone.adapters.member import Member
+from drystone.table import Table
+from drystone.table.inputs import different_names, level_key, scaled_weights
+from drystone.tabulation.job import Job, Plan
+from drystone.tabulation.parts import Memory, Outline, Store, Tally, digest
+from drystone.tabulation.workers import parts
+
+__all__ = ["tabulate"]
+
+# Rows of a job: what a worker is given at once and what a killed run may lose.
+CHUNK = 1000
+
+
+def tabulate(
+    members: Mapping[str, Any] | Sequence[Any],
+    theta: Any,
+    y: Any,
+    draws: int = 1000,
+    keep_draws: bool = False,
+    levels: Sequence[float] = (0.05, 0.95),
+    seed: int = 0,
+    client: Any = None,
+    *,
+    workers: int = 1,
+    time_limit: float | None = None,
+    chunk: int = CHUNK,
+    directory: str | os.PathLike[str] | None = None,
+    parameters: Sequence[str] | None = None,
+    row_weights: Any = None,
+) -> Table:
+    r"""Ask every member about every simulation: :math:`\log q_k(\theta_n \mid y_n)`, and draws from it.
+
+    Of the draws only their statistics are kept: ranks of the true parameters, means, covariances and quantiles.
+    Rows are worked through in small blocks, so memory does not grow with ``draws``. The result depends on the
+    members, the simulations, ``draws`` and ``seed`` only: not on ``chunk``, ``workers``, ``client`` or
+    interruptions.
+
+    A member that raises, hangs, gives draws that are not finite or finds none within the prior is left out with
+    a warning, and the rest goes on; ``table.left_out`` has the reasons. What some members cannot give (MCMC draws
+    have no density) is not in the table, with a warning that names them.
+
+    Args:
+        members: Posteriors by name, or a sequence of them, such as an :class:`~drystone.Ensemble`. Anything with
+            ``log_prob(theta, y)`` or ``sample(n, y)``; see :mod:`drystone.adapters` for other libraries'.
+        theta: True parameters of simulations that no member was trained on, (N, d).
+        y: Their data, (N, ...). Members always get at least two axes: N numbers are given to them as (N, 1).
+        draws: Draws a member and simulation; 0 for densities alone.
+        keep_draws: Keep the draws too (the energy score and sample aggregation need them): K·N·S·d numbers.
+        levels: Of the quantiles. Intervals of a mixture need those of its members at several levels, or draws.
+        seed: Of all draws.
+        client: A Dask client, or an executor with ``submit``, to work on instead.
+        workers: Processes on this machine. With 1 and no time limit the work is done in this process. A script
+            that has it done in others needs ``if __name__ == "__main__":``.
+        time_limit: Seconds that each member may take; one that takes longer is stopped, with the process it runs
+            in, and left out. With a ``client`` it is left behind in a thread, since a cluster's worker cannot be
+            stopped.
+        chunk: Rows a member is given to a worker for at once.
+        directory: Where finished parts are kept and, in the end, ``table.zarr``. The same call continues after a
+            kill, and reads a finished table. After a change of the members use another directory. Memory then
+            holds one member's rows at a time, and a table of more than 4 GiB stays on disk
+            (:meth:`drystone.Table.open`).
+        parameters: Names of θ.
+        row_weights: See :class:`~drystone.Table`.
+
+    Example:
+        >>> import numpy as np
+        >>> import drystone as ds
+        >>> class Normal:
+        ...     def __init__(self, shift): self.shift = shift
+        ...     def log_prob(self, theta, y): return -((theta - y - self.shift) ** 2).sum(1)
+        ...     def sample(self, n, y, seed):
+        ...         noise = np.random.default_rng(seed).normal(size=(n, *y.shape))
+        ...         return y + self.shift + noise / np.sqrt(2)
+        >>> theta = np.random.default_rng(0).normal(size=(20, 2))
+        >>> ds.tabulate({"left": Normal(-0.1), "right": Normal(0.2)}, theta, theta + 0.3)
+        Table(K=2 members, N=20 simulations, d=2 parameters; gives interval, log_q, mean, moments, rank)
+    """
+    sizes: dict[str, int] = {}
+    theta, y = np.array(checked("theta", theta, "Nd", sizes), float), rows_of_data("y", y)
+    if len(y) != len(theta):
+        raise ValueError(f"`y` must have a row for each of the {len(theta)} rows of `theta`; got shape {y.shape}.")
+    if not np.isfinite(theta).all():
+        raise ValueError("`theta` must be finite.")
+    parameters = different_names("parameters", parameters, sizes["d"], "theta")
+    row_weights = None if row_weights is None else scaled_weights(row_weights, len(theta))
+    named = _named(members, sizes["d"])
+    plan = Plan(
+        whole_number("draws", draws, 0),
+        _levels(levels),
+        bool(keep_draws),
+        whole_number("seed", seed, 0),
+        _limit(time_limit),
+    )
+    workers, chunk = whole_number("workers", workers), whole_number("chunk", chunk)
+    rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
+    kept: Memory | Store = Memory(list(named), len(theta))
+    if directory is not None:
+        asked = {"names": list(named), "draws": plan.draws, "levels": plan.levels, "keep_draws": plan.keep_draws}
+        asked |= {"seed": plan.seed, "theta": digest(theta), "y": digest(y), "parameters": parameters}
+        asked["row_weights"] = None if row_weights is None else digest(row_weights)
+        kept = Store(Path(directory), asked, rows)
+        if (table := kept.finished()) is not None:
+            if table.left_out:
+                _warn_of(table.left_out, len(named), " Remove table.* from the directory to try them again.")
+            return table
+
+    tally = Tally(list(named))
+
+    def missing() -> Iterator[Job]:
+        """Jobs that remain, made when they are asked for; none for a member that has failed meanwhile."""
+        for name, member in named.items():
+            for start in range(0, len(theta), rows):
+                if name in tally.left_out:
+                    break
+                job = Job(member, plan, start, theta[start : start + rows], y[start : start + rows])
+                part = kept.find(job)
+                if part is None:
+                    yield job
+                else:
+                    tally.count(job, part)
+                    progress.update(len(job.theta))
+
+    with tqdm(total=len(named) * len(theta), unit=" rows", disable=None) as progress:
+        for job, part in parts(missing(), workers, client, stoppable=plan.limit is not None):
+            if not part.reason:
+                kept.keep(job, part)
+            tally.count(job, part)
+            progress.update(len(job.theta))
+    if not tally.names:
+        raise RuntimeError(f"every member failed. {_reasons(tally.left_out)}")
+    if tally.left_out:
+        _warn_of(tally.left_out, len(named))
+    for keys, names in tally.lacking().items():
+        absent = ", ".join(f"`{key}`" for key in keys)
+        warnings.warn(f"the table has no {absent}: {listed(names)} cannot give it.", stacklevel=2)
+    S = plan.draws if "rank" in tally.dtypes else None
+    return kept.table(
+        Outline(theta, y, row_weights, tally.names, parameters, tally.dtypes, dict(tally.left_out), S)
+    )
+
+
+def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Member]:
+    """Members by name: a mapping's keys, an ensemble's names, or member_0 and so on."""
+    if not isinstance(members, Mapping | Sequence):
+        raise TypeError(
+            "`members` must be a mapping of names to posteriors or a sequence of posteriors; "
+            f"got {type(members).__name__}. For one posterior give a list of one."
+        )
+    if isinstance(members, Mapping):
+        pairs = [(str(name), member) for name, member in members.items()]
+    else:
+        names = getattr(members, "names", [f"member_{k}" for k in range(len(members))])
+        pairs = list(zip(names, members, strict=True))
+    if not pairs:
+        raise ValueError("`members` is empty; expected at least one posterior.")
+    different_names("members", [name for name, _ in pairs], len(pairs), "member")
+    return {name: Member(name, member, d) for name, member in pairs}
+
+
+def _warn_of(left_out: Mapping[str, str], K: int, hint: str = "") -> None:
+    warnings.warn(f"{len(left_out)} of {K} members are left out. {_reasons(left_out)}{hint}", stacklevel=3)
+
+
+def _reasons(left_out: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in left_out.items()) + "."
+
+
+def _levels(levels: Sequence[float]) -> tuple[float, ...]:
+    if not isinstance(levels, Sequence) or not all(0 < level < 1 for level in levels):
+        raise ValueError(f"`levels` must be a sequence of numbers in (0, 1); got {levels!r}.")
+    return tuple(sorted({level_key(level) for level in levels}))
+
+
+def _limit(time_limit: float | None) -> float | None:
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"`time_limit` must be a positive number of seconds or None; got {time_limit}.")
+    return None if time_limit is None else float(time_limit)

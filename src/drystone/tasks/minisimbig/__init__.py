@@ -1,5 +1,0 @@
-"""mini-SimBIG: a small galaxy-clustering forward model with 14 parameters and 3,677 summaries."""
-
-from drystone.tasks.minisimbig.task import FIDUCIAL, MiniSimBIG
-
-__all__ = ["FIDUCIAL", "MiniSimBIG"]

@@ -1,0 +1,1 @@
+"""Numerics behind the tasks' exact posteriors."""

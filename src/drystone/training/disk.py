@@ -1,0 +1,219 @@
+"""Members on disk: ``<name>.safetensors`` holds the arrays, ``<name>.json`` the rest. Nothing is pickled.
+
+The JSON is written last, so its presence says that the member is complete, and it holds the checksum of the
+arrays. A member that diverged twice has a JSON alone. Members trained alike have equal files, byte for byte: how
+long each took goes to ``timings.jsonl`` instead.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import numpy as safetensors
+
+from drystone._files import DamagedError, check, digest, replacing
+from drystone.flows.architecture import Architecture
+from drystone.flows.flow import Flow
+from drystone.simulation.support import Support
+from drystone.training.engines.loop import State
+from drystone.training.member import History, TrainedMember
+from drystone.training.preprocessing import Conditioning, Scaling
+from drystone.training.sweep import Configuration
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Stored", "save", "save_diverged", "scan"]
+
+FORMAT = 1
+TIMINGS = "timings.jsonl"
+
+
+def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
+    """Write a member; ``fingerprint`` says what it was trained on, so that training can be resumed."""
+    conditioning = member.conditioning
+    arrays = {
+        "flow": member.flow.parameters,
+        "support.lower": member.support.lower,
+        "support.upper": member.support.upper,
+        "scaling.shift": member.scaling.shift,
+        "scaling.scale": member.scaling.scale,
+        "conditioning.log": conditioning.log,
+        "conditioning.shift": conditioning.scaling.shift,
+        "conditioning.scale": conditioning.scaling.scale,
+    }
+    if conditioning.mean is not None and conditioning.axes is not None:
+        arrays |= {"conditioning.mean": conditioning.mean, "conditioning.axes": conditioning.axes}
+    if member.embedding is not None:
+        from drystone.training.engines.torch import embedding_state
+
+        arrays |= embedding_state(member.embedding)
+    for epoch, state in member.snapshots.items():
+        arrays |= {f"snapshot.{epoch}.{key}": value for key, value in state.items()}
+    with replacing(directory / f"{member.name}.safetensors") as temporary:
+        # Not its `save_file`, which lets nobody else read the file.
+        temporary.write_bytes(safetensors.save({key: np.asarray(a, order="C") for key, a in arrays.items()}))
+        sha256 = digest(temporary)
+    _note_time(directory, member)
+    description = {
+        "format": FORMAT,
+        "name": member.name,
+        "fingerprint": fingerprint,
+        "sha256": sha256,
+        "diverged": False,
+        "embedding": member.embedding is not None,
+        "clip": conditioning.clip,
+        "architecture": asdict(member.flow.architecture),
+        "configuration": asdict(member.configuration),
+        "history": {key: value for key, value in asdict(member.history).items() if key != "seconds"},
+    }
+    _write_json(directory / f"{member.name}.json", description)
+
+
+def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
+    """Note that a member diverged, so that resumed training does not try it again."""
+    description = {"format": FORMAT, "name": name, "fingerprint": fingerprint, "diverged": True}
+    _write_json(directory / f"{name}.json", description)
+
+
+def _note_time(directory: Path, member: TrainedMember) -> None:
+    with (directory / TIMINGS).open("a") as file:
+        file.write(json.dumps({"name": member.name, "seconds": member.history.seconds}) + "\n")
+
+
+def _seconds(directory: Path, name: str) -> float:
+    """How long the training of a member took, by the last line that says so; NaN if none does."""
+    path = directory / TIMINGS
+    found = math.nan
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:  # the process was killed while it wrote this line
+            continue
+        if entry["name"] == name:
+            found = float(entry["seconds"])
+    return found
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A member on disk: its description has been read, its arrays have not."""
+
+    path: Path
+    description: dict[str, Any]
+    embedding: Callable[[], nn.Module] | None = None
+
+    @property
+    def name(self) -> str:
+        """The member's name."""
+        return self.description["name"]
+
+    @property
+    def fingerprint(self) -> str:
+        """What it was trained on and how."""
+        return self.description["fingerprint"]
+
+    @property
+    def diverged(self) -> bool:
+        """Whether there is nothing to load because training failed."""
+        return self.description["diverged"]
+
+    @property
+    def configuration(self) -> Configuration:
+        """Its hyperparameters."""
+        return Configuration(**self.description["configuration"])
+
+    @cached_property
+    def history(self) -> History:
+        """How training went."""
+        stored = self.description["history"]
+        lists = {key: tuple(stored[key]) for key in ("losses", "validation")}
+        return History(**{"seconds": _seconds(self.path.parent, self.name), **stored, **lists})
+
+    def check(self) -> None:
+        """Raise if the arrays are not those that were written; names the file."""
+        arrays = self.path.with_suffix(".safetensors")
+        if not self.diverged and "sha256" in self.description:
+            remedy = f"Remove it and {self.path.name} to train the member again."
+            if not arrays.exists():
+                raise DamagedError(f"{arrays} is missing, though {self.path.name} is there. {remedy}")
+            check(arrays, self.description["sha256"], remedy=remedy)
+
+    def load(self) -> TrainedMember:
+        """Read the arrays."""
+        self.check()
+        arrays = safetensors.load_file(self.path.with_suffix(".safetensors"))
+        architecture = dict(self.description["architecture"])
+        if architecture["orders"] is not None:
+            architecture["orders"] = tuple(tuple(order) for order in architecture["orders"])
+        conditioning = Conditioning(
+            arrays["conditioning.log"],
+            Scaling(arrays["conditioning.shift"], arrays["conditioning.scale"]),
+            self.description["clip"],
+            arrays.get("conditioning.mean"),
+            arrays.get("conditioning.axes"),
+        )
+        return TrainedMember(
+            name=self.name,
+            flow=Flow(Architecture(**architecture), arrays["flow"]),
+            support=Support(arrays["support.lower"], arrays["support.upper"]),
+            scaling=Scaling(arrays["scaling.shift"], arrays["scaling.scale"]),
+            conditioning=conditioning,
+            configuration=self.configuration,
+            history=self.history,
+            snapshots=_snapshots(arrays),
+            embedding=self._embedding(arrays),
+        )
+
+    def _embedding(self, arrays: State) -> nn.Module | None:
+        if not self.description["embedding"]:
+            return None
+        if self.embedding is None:
+            raise ValueError(
+                f"member {self.name!r} was trained with an embedding; pass the function that makes it: "
+                "`Ensemble.load(directory, embedding=...)`."
+            )
+        from drystone.training.engines.torch import with_state
+
+        return with_state(self.embedding(), arrays)
+
+
+def _snapshots(arrays: State) -> dict[int, State]:
+    snapshots: dict[int, State] = {}
+    for key, value in arrays.items():
+        if key.startswith("snapshot."):
+            _, epoch, name = key.split(".", 2)
+            snapshots.setdefault(int(epoch), {})[name] = value
+    return snapshots
+
+
+def read(path: Path, embedding: Callable[[], nn.Module] | None = None) -> Stored:
+    """Read the description of one member."""
+    try:
+        description = json.loads(path.read_text())
+    except ValueError as error:
+        raise DamagedError(f"{path} is not a complete JSON file ({error}). Remove it to train it again.") from None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a member of format {FORMAT}; was it written by a later version?")
+    return Stored(path, description, embedding)
+
+
+def scan(directory: Path, embedding: Callable[[], nn.Module] | None = None) -> tuple[list[Stored], list[str]]:
+    """Read the descriptions of a directory, by name: the members, and the names of those that diverged."""
+    paths = sorted(directory.glob("*.json"))
+    if not paths:
+        raise ValueError(f"no members (<name>.json) in {directory}.")
+    stored = [read(path, embedding) for path in paths]
+    return [s for s in stored if not s.diverged], [s.name for s in stored if s.diverged]

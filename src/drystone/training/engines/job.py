@@ -1,0 +1,90 @@
+"""The training of one member from start to end, wherever it runs: a thread here or a worker of a cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from drystone.flows.architecture import Architecture
+from drystone.training.engines.loop import Data, Fit, Schedule, fit
+from drystone.training.sweep import Configuration
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Job", "Outcome", "run"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained and how.
+
+    Args:
+        name: The member's name.
+        configuration: Its hyperparameters.
+        key: Names its stream of random numbers, with the restart appended.
+        seed: The ensemble's seed.
+        engine: ``"compiled"`` or ``"torch"``.
+        schedule: When to stop and what to keep.
+        embedding: Makes the embedding module; torch only.
+        device: Torch only.
+        fingerprint: Tells this training from any other.
+    """
+
+    name: str
+    configuration: Configuration
+    key: tuple[int, ...]
+    seed: int
+    engine: Literal["compiled", "torch"]
+    schedule: Schedule
+    embedding: Callable[[], nn.Module] | None
+    device: str
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a job; after a restart the configuration has the lowered learning rate."""
+
+    architecture: Architecture
+    configuration: Configuration
+    fit: Fit
+    embedding: nn.Module | None
+    restarts: int
+    seconds: float = 0.0
+
+
+def run(job: Job, data: Data) -> Outcome:
+    """Train one member; if it diverges, once more with a tenth of the learning rate."""
+    begin = time.perf_counter()
+    outcome = _attempt(job, data, 0)
+    if outcome.fit.diverged:
+        outcome = _attempt(job, data, 1)
+    return replace(outcome, seconds=time.perf_counter() - begin)
+
+
+def _attempt(job: Job, data: Data, restart: int) -> Outcome:
+    rate = job.configuration.learning_rate * 0.1**restart
+    configuration = replace(job.configuration, learning_rate=rate)
+    rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(*job.key, restart)))
+    if job.engine == "compiled":
+        from drystone.flows.kernels.blas import single_threaded
+        from drystone.training.engines.compiled import CompiledLearner
+
+        architecture = configuration.architecture(data.x.shape[1], data.y.shape[1], rng)
+        with single_threaded():
+            learner = CompiledLearner(architecture, configuration, data, rng)
+            result = fit(learner, data.training, job.schedule, rng)
+        return Outcome(architecture, configuration, result, None, restart)
+
+    from drystone.training.engines.torch import TorchLearner, isolated_seed, with_state
+
+    with isolated_seed(rng):
+        learner = TorchLearner(configuration, data, job.embedding, job.device, rng)
+        result = fit(learner, data.training, job.schedule, rng)
+    embedding = None if learner.embedding is None else with_state(learner.embedding, result.state)
+    return Outcome(learner.architecture, configuration, result, embedding, restart)

@@ -1,0 +1,142 @@
+"""Training with torch: zuko flows, any embedding of y, any device. One plain loop.
+
+What comes out is the same as from the compiled engine: the flow's parameters go back into Drystone's layout,
+so densities and draws are computed by the compiled kernels; only the embedding stays a torch module.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from drystone.flows.flow import Flow
+from drystone.flows.zuko import parameters_of, to_zuko
+from drystone.training.engines.loop import Data, State
+from drystone.training.sweep import Configuration
+
+__all__ = ["TorchLearner", "embed", "embedding_state", "isolated_seed", "with_state"]
+
+# The gradient norm is held to this, as by the compiled engine.
+CLIP = 5.0
+# Rows evaluated together outside training.
+CHUNK = 4096
+
+
+class TorchLearner:
+    """A zuko flow with its embedding and Adam.
+
+    ``kept_flow`` and ``kept_embedding`` are what is evaluated and kept: the flow and the embedding themselves,
+    unless they are averaged over epochs.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        data: Data,
+        embedding: Callable[[], nn.Module] | None,
+        device: str,
+        rng: np.random.Generator,
+    ) -> None:
+        self.configuration = configuration
+        self.data = data
+        self.x = torch.from_numpy(data.x).to(device)
+        self.y = torch.from_numpy(data.y).to(device)
+        self.embedding = None if embedding is None else embedding().to(device)
+        with torch.no_grad():
+            context = self._context(self.y[:2], self.embedding)
+        if context.ndim != 2:
+            raise ValueError(f"`embedding` must give a vector per row, (N, c); got shape {tuple(context.shape)}.")
+        self.architecture = configuration.architecture(data.x.shape[1], context.shape[1], rng)
+        self.flow = to_zuko(Flow.initial(self.architecture, rng), configuration.dropout).to(device)
+        self.parts = nn.ModuleList([self.flow] if self.embedding is None else [self.flow, self.embedding])
+        self.averaged = configuration.averaging > 0
+        self.kept_flow = copy.deepcopy(self.flow) if self.averaged else self.flow
+        self.kept_embedding = copy.deepcopy(self.embedding) if self.averaged else self.embedding
+        self.adam = torch.optim.Adam(self.parts.parameters(), lr=configuration.learning_rate)
+
+    def epoch(self, rows: NDArray[np.int64]) -> float:
+        """Train on the rows in the order given and return the mean loss; a short last batch is left out."""
+        self.parts.train()
+        size = min(self.configuration.batch_size, rows.size)
+        batches = torch.from_numpy(rows)[: rows.size // size * size].view(-1, size).to(self.x.device)
+        total = 0.0
+        for batch in batches:
+            loss = -self.flow(self._context(self.y[batch], self.embedding)).log_prob(self.x[batch]).mean()
+            self.adam.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.parts.parameters(), CLIP)
+            self.adam.step()
+            total += loss.item()
+        if self.averaged:
+            self._average(self.kept_flow, self.flow)
+            if self.embedding is not None and self.kept_embedding is not None:
+                self._average(self.kept_embedding, self.embedding)
+        return total / len(batches)
+
+    @torch.no_grad()
+    def _average(self, kept: nn.Module, learnt: nn.Module) -> None:
+        for average, new in zip(kept.parameters(), learnt.parameters(), strict=True):
+            average.lerp_(new, 1 - self.configuration.averaging)
+        for average, new in zip(kept.buffers(), learnt.buffers(), strict=True):
+            average.copy_(new)
+
+    @torch.no_grad()
+    def validation_loss(self) -> float:
+        """Return the mean negative log density on the validation rows."""
+        self.kept_flow.eval()
+        if self.kept_embedding is not None:
+            self.kept_embedding.eval()
+        total = 0.0
+        for rows in torch.from_numpy(self.data.validation).to(self.x.device).split(CHUNK):
+            context = self._context(self.y[rows], self.kept_embedding)
+            total -= self.kept_flow(context).log_prob(self.x[rows]).sum().item()
+        return total / len(self.data.validation)
+
+    def slow_down(self, factor: float) -> None:
+        """Multiply the learning rate by a factor."""
+        for group in self.adam.param_groups:
+            group["lr"] *= factor
+
+    def state(self) -> State:
+        """Return a copy of the flow's parameters and the embedding's."""
+        state = {"flow": parameters_of(self.kept_flow, self.architecture)}
+        return state if self.kept_embedding is None else state | embedding_state(self.kept_embedding)
+
+    @staticmethod
+    def _context(y: torch.Tensor, embedding: nn.Module | None) -> torch.Tensor:
+        return y if embedding is None else embedding(y)
+
+
+@contextmanager
+def isolated_seed(rng: np.random.Generator) -> Iterator[None]:
+    """Seed torch inside and put its generators back as they were outside."""
+    with torch.random.fork_rng():
+        torch.manual_seed(int(rng.integers(2**63)))
+        yield
+
+
+def embedding_state(embedding: nn.Module) -> State:
+    """Return a copy of a module's parameters and buffers."""
+    return {f"embedding.{key}": value.cpu().numpy().copy() for key, value in embedding.state_dict().items()}
+
+
+def with_state(embedding: nn.Module, state: State) -> nn.Module:
+    """Return a copy of the module, on the CPU and in evaluation mode, holding the given state."""
+    module = copy.deepcopy(embedding).cpu().eval()
+    prefix = "embedding."
+    module.load_state_dict(
+        {key.removeprefix(prefix): torch.from_numpy(v) for key, v in state.items() if key.startswith(prefix)}
+    )
+    return module
+
+
+@torch.no_grad()
+def embed(embedding: nn.Module, y: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the embedding of rows y, (N, c)."""
+    return torch.cat([embedding(chunk) for chunk in torch.from_numpy(y).split(CHUNK)]).numpy()

@@ -1,0 +1,124 @@
+r"""A trained member: an amortised posterior :math:`q(\theta \mid y)` in the units of the simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drystone.flows.flow import Flow
+from drystone.simulation.support import Support
+from drystone.training.engines.loop import State
+from drystone.training.preprocessing import Conditioning, Scaling
+from drystone.training.sweep import Configuration
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from drystone.training.torch_module import MemberModule
+
+__all__ = ["History", "TrainedMember"]
+
+
+@dataclass(frozen=True)
+class History:
+    """How training went.
+
+    Args:
+        losses: Mean training loss of each epoch, in standardised units.
+        validation: Validation loss after each epoch: minus the mean log density, in standardised units.
+        best_epoch: The epoch whose parameters were kept, counted from 1.
+        restarts: How often training was begun again with a tenth of the learning rate.
+        seconds: Time it took; NaN if that was not noted.
+    """
+
+    losses: tuple[float, ...]
+    validation: tuple[float, ...]
+    best_epoch: int
+    restarts: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedMember:
+    r"""A conditional flow with everything between it and the user's units.
+
+    With the support's bijection :math:`s`, the scaling :math:`z` and the conditioning :math:`c`,
+
+    .. math:: \log q(\theta \mid y) = \log q_f(z(s(\theta)) \mid c(y)) + \log |\det s'| + \log |\det z'|
+
+    and :math:`-\infty` outside the prior's support.
+
+    Args:
+        name: Unique within its ensemble.
+        flow: The density in standardised coordinates.
+        support: Where the prior lives.
+        scaling: Standardises the unconstrained parameters.
+        conditioning: What the network sees of y.
+        configuration: The hyperparameters it was trained with.
+        history: How training went.
+        snapshots: What had been learnt after given epochs.
+        embedding: A torch module between the conditioning and the flow, or ``None``.
+    """
+
+    name: str
+    flow: Flow
+    support: Support
+    scaling: Scaling
+    conditioning: Conditioning
+    configuration: Configuration
+    history: History
+    snapshots: Mapping[int, State] = field(default_factory=dict, repr=False)
+    embedding: nn.Module | None = field(default=None, repr=False)
+
+    def log_prob(self, theta: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+        r"""Return :math:`\log q(\theta_n \mid y_n)`, (N,), for paired rows theta (N, d) and y (N, …).
+
+        One row of y serves all rows of theta.
+        """
+        theta, y = np.asarray(theta), np.asarray(y)
+        d = self.flow.architecture.features
+        if theta.ndim != 2 or theta.shape[1] != d:
+            raise ValueError(f"`theta` must have shape (N, {d}); got {theta.shape}.")
+        context = self.context(y)
+        if len(context) == 1:
+            context = np.broadcast_to(context, (len(theta), context.shape[1]))
+        x, log_det = self.support.to_real(theta)
+        log_q = self.flow.log_prob(self.scaling.apply(x), context) + log_det + self.scaling.log_det
+        return np.where(self.support.contains(theta), log_q, -np.inf)
+
+    def sample(self, n: int, y: ArrayLike, *, seed: int | None = None) -> NDArray[np.float64]:
+        r"""Return n draws from :math:`q(\theta \mid y_m)` for each row of y (N, …), as an array (n, N, d)."""
+        x = self.flow.sample(n, self.context(np.asarray(y)), seed)
+        return self.support.to_theta(self.scaling.invert(x))
+
+    def context(self, y: NDArray) -> NDArray[np.float32]:
+        """Return what the flow is conditioned on, (N, c)."""
+        c = self.conditioning(y)
+        if self.embedding is None:
+            return c
+        from drystone.training.engines.torch import embed
+
+        return embed(self.embedding, c)
+
+    def snapshot(self, epoch: int) -> TrainedMember:
+        """Return the member as it was after an epoch (or when it stopped, if that was earlier)."""
+        if epoch not in self.snapshots:
+            raise ValueError(f"`epoch` must be one of the snapshots {sorted(self.snapshots)}; got {epoch}.")
+        state = self.snapshots[epoch]
+        embedding = self.embedding
+        if embedding is not None:
+            from drystone.training.engines.torch import with_state
+
+            embedding = with_state(embedding, state)
+        flow = Flow(self.flow.architecture, state["flow"])
+        return replace(self, flow=flow, embedding=embedding, snapshots={})
+
+    def to_zuko(self) -> MemberModule:
+        """Return the same function as a torch module with a ``zuko`` flow: ``module(y).log_prob(theta)``."""
+        from drystone.training.torch_module import MemberModule
+
+        return MemberModule(self)

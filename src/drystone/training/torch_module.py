@@ -1,0 +1,114 @@
+r"""A member as a torch module: the same function of θ and y, to go on with on a GPU or in another loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import zuko
+from torch import nn
+from torch.distributions import Transform, constraints
+
+from drystone.flows.zuko import to_zuko
+from drystone.simulation.support import LEAST, MARGIN
+from drystone.training.member import TrainedMember
+
+__all__ = ["MemberModule"]
+
+
+class MemberModule(nn.Module):
+    r"""A zuko flow with the member's standardisation around it: ``module(y).log_prob(theta)``.
+
+    ``module(y)`` is a ``zuko`` distribution over θ in the units of the simulations. Everything is
+    differentiable; only the flow and the embedding have parameters, the standardisation is buffers.
+    """
+
+    lower: torch.Tensor
+    upper: torch.Tensor
+    shift: torch.Tensor
+    scale: torch.Tensor
+    y_log: torch.Tensor
+    y_shift: torch.Tensor
+    y_scale: torch.Tensor
+    y_mean: torch.Tensor | None
+    y_axes: torch.Tensor | None
+
+    def __init__(self, member: TrainedMember) -> None:
+        super().__init__()
+        self.flow = to_zuko(member.flow)
+        self.embedding = member.embedding
+        conditioning = member.conditioning
+        self.clip = conditioning.clip
+        constants = {
+            "lower": member.support.lower,
+            "upper": member.support.upper,
+            "shift": member.scaling.shift,
+            "scale": member.scaling.scale,
+            "y_shift": conditioning.scaling.shift,
+            "y_scale": conditioning.scaling.scale,
+            "y_mean": conditioning.mean,
+            "y_axes": conditioning.axes,
+        }
+        for name, value in constants.items():
+            tensor = None if value is None else torch.from_numpy(np.array(value, np.float32))
+            self.register_buffer(name, tensor)
+        self.register_buffer("y_log", torch.from_numpy(np.array(conditioning.log)))
+
+    def forward(self, y: torch.Tensor) -> zuko.distributions.NormalizingFlow:
+        """Return the posterior at each row of y (…, c)."""
+        flow: Any = self.flow(self.context(y))
+        standardise = _Standardise(self.lower, self.upper, self.shift, self.scale)
+        return zuko.distributions.NormalizingFlow(
+            zuko.transforms.ComposedTransform(standardise, *flow.transform.transforms), flow.base
+        )
+
+    def context(self, y: torch.Tensor) -> torch.Tensor:
+        """Return what the flow is conditioned on."""
+        # A one takes the place of what no logarithm is taken of, so that no gradient is NaN.
+        logged = torch.where(self.y_log, torch.where(self.y_log, y, 1.0).log(), y)
+        v = ((logged - self.y_shift) / self.y_scale).clamp(-self.clip, self.clip)
+        if self.y_mean is not None and self.y_axes is not None:
+            v = (v - self.y_mean) @ self.y_axes
+        return v if self.embedding is None else self.embedding(v)
+
+
+class _Standardise(Transform):
+    """From θ in the support to standardised reals; the log density outside the support is −inf."""
+
+    domain = constraints.real_vector
+    codomain = constraints.real_vector
+    bijective = True
+
+    def __init__(self, lower: torch.Tensor, upper: torch.Tensor, shift: torch.Tensor, scale: torch.Tensor) -> None:
+        super().__init__()
+        self.below, self.above = lower.isfinite(), upper.isfinite()
+        self.lower = torch.where(self.below, lower, 0.0)
+        self.upper = torch.where(self.above, upper, 0.0)
+        self.shift, self.scale = shift, scale
+
+    def call_and_ladj(self, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        inside = ~((self.below & (theta < self.lower)) | (self.above & (theta > self.upper)))
+        ones = torch.ones_like(theta)
+        # As near to a bound as the member itself goes.
+        least = torch.where(self.below & self.above, MARGIN * (self.upper - self.lower), LEAST)
+        from_lower = torch.where(self.below & inside, theta - self.lower, ones).maximum(least).log()
+        from_upper = torch.where(self.above & inside, self.upper - theta, ones).maximum(least).log()
+        bounded = self.below | self.above
+        x = torch.where(bounded, from_lower - from_upper, theta)
+        width = torch.where(self.below & self.above, self.upper - self.lower, 1.0).log()
+        ladj = width - from_lower - from_upper - self.scale.log()
+        ladj = torch.where(inside, ladj, -torch.inf).sum(dim=-1)
+        return (x - self.shift) / self.scale, ladj
+
+    def _call(self, x: torch.Tensor) -> torch.Tensor:
+        return self.call_and_ladj(x)[0]
+
+    def log_abs_det_jacobian(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.call_and_ladj(x)[1]
+
+    def _inverse(self, y: torch.Tensor) -> torch.Tensor:
+        x = y * self.scale + self.shift
+        box = self.lower + (self.upper - self.lower) * torch.sigmoid(x)
+        theta = torch.where(self.below, self.lower + x.exp(), torch.where(self.above, self.upper - (-x).exp(), x))
+        return torch.where(self.below & self.above, box, theta)

@@ -1,0 +1,269 @@
+r"""Train an ensemble of neural posteriors by maximum likelihood on simulations (neural posterior estimation).
+
+.. math:: \max_{q_k} \frac1N \sum_n \log q_k(\theta_n \mid y_n), \qquad (\theta_n, y_n) \sim p(\theta, y)
+
+Members are independent of one another: each is its own sequential programme with its own seed, so the result
+does not depend on how many run at once, on where, or on whether training was interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+from drystone._parallel import Executor, as_they_end, cores, crew
+from drystone.errors import ConvergenceWarning
+from drystone.flows.flow import Flow
+from drystone.flows.kernels.blas import single_threaded
+from drystone.simulation.support import Support
+from drystone.training import disk as storage
+from drystone.training.disk import Stored
+from drystone.training.engines.job import Job, Outcome, run
+from drystone.training.engines.loop import Data, Schedule
+from drystone.training.ensemble import Ensemble
+from drystone.training.member import History, TrainedMember
+from drystone.training.preprocessing import Conditioning, Scaling
+from drystone.training.sweep import Configuration, Family, Sweep
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["train"]
+
+
+def train(
+    theta: ArrayLike,
+    y: ArrayLike,
+    *,
+    members: int = 50,
+    family: Family = "maf",
+    sweep: Sweep | Sequence[Configuration] | None = None,
+    engine: Literal["compiled", "torch"] = "compiled",
+    seed: int = 0,
+    prior: object = None,
+    workers: int | None = None,
+    client: Executor | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    epochs: int = 1000,
+    patience: int | None = 20,
+    cuts: int = 0,
+    validation: float = 0.1,
+    snapshots: Sequence[int] = (),
+    log_y: bool | Sequence[int] = False,
+    clip_y: float = 6.0,
+    components: int | None = None,
+    embedding: Callable[[], nn.Module] | None = None,
+    device: str = "cpu",
+    progress: bool | None = None,
+) -> Ensemble:
+    r"""Train many conditional flows on the same simulations.
+
+    Args:
+        theta: Parameters, (N, d).
+        y: Data, (N, c); any shape (N, …) with an embedding.
+        members: How many.
+        family: ``"maf"`` (affine) or ``"nsf"`` (splines: slower by two, and usually much better).
+        sweep: What the members' hyperparameters are drawn from, ``None`` for ``Sweep()``; or a list of
+            configurations, one per member, which then decide ``members`` and ``family``.
+        engine: ``"compiled"``, or ``"torch"`` for embeddings, GPUs and very wide networks.
+        seed: Decides everything random. Member k is the same whatever ``members`` and ``workers`` are.
+        prior: Where θ can lie: a (lower, upper) pair, or an object with ``lower`` and ``upper`` (or whose
+            ``support`` has them), infinite where there is no bound. The posteriors then keep to it.
+        workers: Members trained at once; ``None`` is one per core. The torch engine trains one at a time.
+        client: A ``dask.distributed.Client``, or any executor with ``submit``, to train on instead.
+        directory: Where members are written as they finish. Calling again with the same arguments continues.
+        epochs: The most epochs.
+        patience: Stop after so many epochs without a better validation loss; ``None`` for exactly ``epochs``.
+            The best parameters are kept in either case.
+        cuts: How often, before stopping, the learning rate is cut to three tenths and patience counted anew. With
+            a patience of about 8, three cuts make better members in less time.
+        validation: Share of the rows held out of training, the same rows for all members.
+        snapshots: Epochs after which a copy of the parameters is kept, for ``ensemble.snapshot(epoch)``.
+        log_y: Take logarithms of y, of all columns or of those listed.
+        clip_y: Hold standardised y to ± this.
+        components: Reduce y to so many principal components.
+        embedding: Makes a torch module that turns standardised y into a vector (``engine="torch"``).
+        device: Where torch trains (``engine="torch"``).
+        progress: Show a progress bar; ``None`` is only on a terminal.
+
+    Returns:
+        The members that did not diverge, in order. One that diverges is begun again with a tenth of its
+        learning rate; if it diverges again a :class:`drystone.ConvergenceWarning` says so.
+    """
+    theta, y = _arrays(theta, y, embedding is not None)
+    _check_engine(engine, embedding is not None, device)
+    support = Support.of(prior, theta.shape[1])
+    training, held_out = _split(len(theta), validation, seed)
+
+    x = _unbounded(theta, support)
+    scaling = Scaling.fit(x[training])
+    with single_threaded():  # rounding must not depend on the number of cores
+        conditioning = Conditioning.fit(y[training], log=log_y, clip=clip_y, components=components)
+        data = Data(scaling.apply(x).astype(np.float32), conditioning(y), training, held_out)
+
+    schedule = Schedule(epochs, patience, tuple(sorted(set(snapshots))), cuts)
+    maker = getattr(embedding, "__qualname__", type(embedding).__name__)
+    common = _digest(theta, y, support, validation, log_y, clip_y, components, schedule, engine, maker)
+    jobs = [
+        Job(
+            f"{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule, embedding,
+            device, fingerprint=hashlib.sha256(repr((common, seed, k, configuration)).encode()).hexdigest(),
+        )
+        for k, configuration in enumerate(_configurations(members, family, sweep, seed))
+    ]  # fmt: skip
+
+    done: dict[str, TrainedMember | Stored | None] = _finished(jobs, directory, embedding)
+    # Longest first, so that no core waits for the last one.
+    waiting = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
+    with (
+        tqdm(total=len(jobs), unit="member", disable=None if progress is None else not progress) as bar,
+        # Torch has one random state per process and threads of its own: its members take turns.
+        crew(client, 1 if engine == "torch" else workers or cores(), "threads") as hands,
+    ):
+        _show(bar, done)
+        shared = hands.share(data)
+        # All at once: a job is a few numbers, and a cluster that grows on demand sees how many there are.
+        for job, future in as_they_end(waiting, lambda job: hands.submit(run, job, shared), lambda: len(jobs)):
+            outcome = future.result()
+            if outcome.fit.diverged:
+                done[job.name] = None
+            else:
+                done[job.name] = _member(job.name, outcome, support, scaling, conditioning)
+            if directory is not None:
+                _write(job, done[job.name], Path(directory))
+            _show(bar, done)
+
+    diverged = [job.name for job in jobs if done[job.name] is None]
+    if diverged:
+        warnings.warn(
+            f"{len(diverged)} of {len(jobs)} members diverged twice and were left out: "
+            f"{', '.join(diverged)}. Lower the sweep's `learning_rate`, or look for outliers.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Ensemble([m for job in jobs if (m := done[job.name]) is not None], diverged)
+
+
+def _arrays(theta: ArrayLike, y: ArrayLike, structured: bool) -> tuple[NDArray, NDArray]:
+    """Check the shapes and that every number is finite."""
+    theta, y = np.asarray(theta), np.asarray(y)
+    if theta.ndim != 2:
+        raise ValueError(f"`theta` must have shape (N, d); got {theta.shape}.")
+    if y.ndim != 2 and not (structured and y.ndim > 2):
+        raise ValueError(f"`y` must have shape (N, c); got {y.shape}. Structured data need an `embedding`.")
+    if len(theta) != len(y):
+        raise ValueError(f"`theta` and `y` must have as many rows; got {len(theta)} and {len(y)}.")
+    for name, values in (("theta", theta), ("y", y)):
+        bad = int((~np.isfinite(values)).reshape(len(values), -1).any(axis=1).sum())
+        if bad:
+            raise ValueError(f"`{name}` must be finite; {bad} of {len(values)} rows are not. Drop those rows.")
+    return theta, y
+
+
+def _check_engine(engine: str, embedding: bool, device: str) -> None:
+    if engine not in ("compiled", "torch"):
+        raise ValueError(f"`engine` must be 'compiled' or 'torch'; got {engine!r}.")
+    if engine == "compiled" and (embedding or device != "cpu"):
+        raise ValueError("`embedding` and `device` need `engine='torch'`.")
+
+
+def _split(n: int, validation: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows to train on and those held out."""
+    held_out = round(validation * n)
+    if not 0 < held_out < n:
+        raise ValueError(f"`validation` must leave rows on both sides; got {validation} of {n} rows.")
+    rows = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(n)
+    return rows[held_out:], rows[:held_out]
+
+
+def _unbounded(theta: NDArray, support: Support) -> NDArray[np.float64]:
+    outside = int((~support.contains(theta)).sum())
+    if outside:
+        raise ValueError(
+            f"`theta` must lie in the support of `prior`; {outside} of {len(theta)} rows do not "
+            f"(lower {support.lower.tolist()}, upper {support.upper.tolist()})."
+        )
+    return support.to_real(theta)[0]
+
+
+def _configurations(
+    members: int, family: Family, sweep: Sweep | Sequence[Configuration] | None, seed: int
+) -> Sequence[Configuration]:
+    """Return each member's configuration; the k-th is the same however many there are."""
+    if sweep is not None and not isinstance(sweep, Sweep):
+        return sweep
+    if members < 1:
+        raise ValueError(f"`members` must be at least 1; got {members}.")
+    sweep = sweep or Sweep()
+    seeds = [np.random.SeedSequence(seed, spawn_key=(2, k)) for k in range(members)]
+    return [sweep.draw(family, np.random.default_rng(s)) for s in seeds]
+
+
+def _digest(theta: NDArray, y: NDArray, *settings: object) -> str:
+    """Sum up what the members have in common, so that a directory is never continued with other data."""
+    digest = hashlib.sha256(repr(settings).encode())
+    for array in (theta, y):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _finished(
+    jobs: Sequence[Job], directory: str | os.PathLike[str] | None, embedding: Callable[[], nn.Module] | None
+) -> dict[str, TrainedMember | Stored | None]:
+    """Return what an earlier call finished, ``None`` for those that diverged."""
+    done: dict[str, TrainedMember | Stored | None] = {}
+    if directory is None:
+        return done
+    for job in jobs:
+        path = Path(directory, f"{job.name}.json")
+        if path.exists():
+            stored = storage.read(path, embedding)
+            if stored.fingerprint != job.fingerprint:
+                raise ValueError(
+                    f"{path} was trained on other data or with other settings; choose another `directory`."
+                )
+            stored.check()
+            done[job.name] = None if stored.diverged else stored
+    return done
+
+
+def _member(
+    name: str, outcome: Outcome, support: Support, scaling: Scaling, conditioning: Conditioning
+) -> TrainedMember:
+    fit = outcome.fit
+    return TrainedMember(
+        name=name,
+        flow=Flow(outcome.architecture, fit.state["flow"]),
+        support=support,
+        scaling=scaling,
+        conditioning=conditioning,
+        configuration=outcome.configuration,
+        history=History(
+            tuple(fit.losses), tuple(fit.validation), fit.best_epoch, outcome.restarts, outcome.seconds
+        ),
+        snapshots=fit.snapshots,
+        embedding=outcome.embedding,
+    )
+
+
+def _write(job: Job, member: TrainedMember | Stored | None, directory: Path) -> None:
+    if isinstance(member, TrainedMember):
+        storage.save(member, directory, job.fingerprint)
+    else:
+        storage.save_diverged(job.name, directory, job.fingerprint)
+
+
+def _show(bar: tqdm, done: Mapping[str, TrainedMember | Stored | None]) -> None:
+    """Report the members done and their best and median validation log density (standardised units)."""
+    bar.update(len(done) - bar.n)
+    scores = [-min(member.history.validation) for member in done.values() if member is not None]
+    if scores:
+        bar.set_postfix(best=f"{max(scores):.3f}", median=f"{np.median(scores):.3f}")

@@ -1,0 +1,62 @@
+"""Tests for drystone.simulation.prior."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from drystone.tasks import LogNormal, Normal, Support, Uniform
+
+PRIORS = {
+    "uniform": (Uniform([-1.0, 2.0], [0.5, 7.0]), scipy.stats.uniform([-1.0, 2.0], [1.5, 5.0])),
+    "normal": (Normal([0.3, -2.0], [0.7, 3.0]), scipy.stats.norm([0.3, -2.0], [0.7, 3.0])),
+    "log-normal": (
+        LogNormal([0.3, -2.0], [0.7, 0.4]),
+        scipy.stats.lognorm([0.7, 0.4], scale=np.exp([0.3, -2.0])),
+    ),
+}
+
+
+@pytest.mark.parametrize(("prior", "reference"), PRIORS.values(), ids=PRIORS.keys())
+def test_the_density_agrees_with_scipy_inside_and_outside_the_support(prior, reference):
+    theta = np.array([[-3.0, 4.0], [0.2, 2.5], [0.4, 0.3], [0.4, -1.3], [-0.7, 6.5]])
+    np.testing.assert_allclose(prior.log_prob(theta), reference.logpdf(theta).sum(-1))
+
+
+@pytest.mark.parametrize(("prior", "reference"), PRIORS.values(), ids=PRIORS.keys())
+def test_draws_follow_the_density_and_lie_in_the_support(prior, reference):
+    theta = prior.sample(4000, np.random.default_rng(0))
+    assert theta.shape == (4000, 2)
+    assert prior.support.contains(theta).all()
+    # The distribution function turns each margin into a uniform one.
+    assert all(scipy.stats.kstest(margin, "uniform").pvalue > 1e-3 for margin in reference.cdf(theta).T)
+
+
+def test_the_support_says_which_coordinates_are_bounded():
+    support = LogNormal([0.0, 1.0], [1.0, 1.0]).support
+    np.testing.assert_array_equal([support.lower, support.upper], [[0, 0], [np.inf, np.inf]])
+    support = Uniform([-1.0, 2.0], [0.5, 7.0]).support
+    np.testing.assert_array_equal([support.lower, support.upper], [[-1, 2], [0.5, 7]])
+
+
+def test_the_support_cannot_be_changed_from_outside():
+    lower = np.array([0.0, 1.0])
+    support = Support(lower, [2.0, 3.0])
+    lower[0] = 1.5
+    assert support.contains([[0.5, 2.0]]).all()
+    with pytest.raises(ValueError, match="read-only"):
+        support.lower[0] = 1.5
+
+
+BAD = {
+    "unequal lengths": (Uniform, [0.0, 1.0], [2.0], r"both have shape \(d,\); got \(2,\) and \(1,\)"),
+    "crossed bounds": (Uniform, [0.0, 1.0], [2.0, 0.5], "`lower` must be below `upper`"),
+    "infinite uniform": (Uniform, [0.0], [np.inf], "must be finite"),
+    "NaN": (Normal, [np.nan], [1.0], "without NaN"),
+    "negative sd": (LogNormal, [0.0, 0.0], [1.0, -1.0], "`sd` must be positive"),
+}
+
+
+@pytest.mark.parametrize(("kind", "first", "second", "message"), BAD.values(), ids=BAD.keys())
+def test_bad_arguments_are_explained(kind, first, second, message):
+    with pytest.raises(ValueError, match=message):
+        kind(first, second)

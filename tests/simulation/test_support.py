@@ -1,0 +1,96 @@
+"""The bijection between a prior's support and the real line."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from drystone.simulation.support import Support
+
+INF = np.inf
+# A column of each kind: free, bounded below, bounded above, a box.
+LOWER, UPPER = np.array([-INF, 2.0, -INF, -1.0]), np.array([INF, INF, 3.0, 4.0])
+
+
+@pytest.fixture
+def support():
+    return Support(LOWER, UPPER)
+
+
+@pytest.fixture
+def theta():
+    rng = np.random.default_rng(0)
+    e = rng.exponential(size=(30, 4))
+    return np.column_stack([rng.normal(size=30), 2 + e[:, 1], 3 - e[:, 2], rng.uniform(-1, 4, 30)])
+
+
+def test_there_and_back_is_the_identity(support, theta):
+    np.testing.assert_allclose(support.to_theta(support.to_real(theta)[0]), theta, rtol=1e-12)
+
+
+def test_small_positive_parameters_are_told_apart():
+    rates = np.array([[1e-12], [3e-12], [0.0]])
+    x, log_det = Support.of((0, np.inf), 1).to_real(rates)
+    assert x[1] - x[0] == pytest.approx(np.log(3))
+    np.testing.assert_allclose(log_det, -x[:, 0])
+    assert np.isfinite(x).all()
+
+
+def test_every_real_vector_lands_in_the_support(support):
+    x = np.random.default_rng(1).normal(size=(100, 4)) * 1000
+    with np.errstate(over="ignore"):
+        assert support.contains(support.to_theta(x)).all()
+
+
+def test_the_jacobian_is_the_slope(support, theta):
+    h = 1e-6
+    slopes = [
+        (support.to_real(theta + h * e)[0] - support.to_real(theta - h * e)[0]) @ e / (2 * h) for e in np.eye(4)
+    ]
+    np.testing.assert_allclose(support.to_real(theta)[1], np.log(slopes).sum(axis=0), atol=1e-5)
+
+
+def test_the_ends_are_inside_and_finite(support):
+    theta = np.array([[0.0, 2.0, 3.0, -1.0], [0.0, 2.5, 2.5, 4.0]])
+    assert support.contains(theta).all()
+    x, log_det = support.to_real(theta)
+    assert np.isfinite(x).all()
+    assert np.isfinite(log_det).all()
+
+
+def test_beyond_the_ends_is_outside(support):
+    assert not support.contains(np.array([[0.0, 1.9, 0.0, 0.0], [0.0, 3.0, 3.1, 0.0]])).any()
+
+
+PRIORS = {
+    "a pair": ([0.0, 1.0], [2.0, 3.0]),
+    "bounds": SimpleNamespace(lower=np.array([0.0, 1.0]), upper=np.array([2.0, 3.0])),
+    "a support with bounds": SimpleNamespace(support=SimpleNamespace(lower=[0.0, 1.0], upper=[2.0, 3.0])),
+    "torch": torch.distributions.Independent(
+        torch.distributions.Uniform(torch.tensor([0.0, 1.0]), torch.tensor([2.0, 3.0])), 1
+    ),
+}
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_bounds_are_found_on_a_prior(prior):
+    support = Support.of(prior, 2)
+    np.testing.assert_array_equal(support.lower, [0, 1])
+    np.testing.assert_array_equal(support.upper, [2, 3])
+
+
+def test_no_prior_is_the_whole_space():
+    support = Support.of(None, 3)
+    assert not support.bounded
+    theta = np.random.default_rng(0).normal(size=(5, 3))
+    np.testing.assert_array_equal(support.to_real(theta)[0], theta)
+
+
+def test_bad_bounds_are_named():
+    with pytest.raises(ValueError, match=r"`lower` must be below `upper` in every coordinate; it is not in \[1\]"):
+        Support(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
+    with pytest.raises(TypeError, match=r"`prior` must be a .* pair or have `lower` and `upper`.*; got int"):
+        Support.of(3, 2)
+    with pytest.raises(ValueError, match="shape"):
+        Support.of(([0.0, 0.0], [1.0, 1.0]), 3)

@@ -1,0 +1,112 @@
+"""Tests for drystone._parallel: the same results wherever jobs are done, in order or as they end."""
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+import drystone as ds
+from drystone._parallel import as_they_end, connect, crew, in_order
+
+
+def square(x):
+    return x * x
+
+
+def slow_first(x):
+    time.sleep(0.2 if x == 0 else 0.0)
+    return x
+
+
+def failing(x):
+    if x == 3:
+        raise ArithmeticError("three")
+    return x
+
+
+CREWS = {
+    "here": {},
+    "threads": {"workers": 2, "kind": "threads"},
+    "processes": {"workers": 2},
+}
+
+
+@pytest.mark.parametrize("options", CREWS.values(), ids=CREWS)
+def test_results_come_in_the_order_of_the_jobs(options):
+    with crew(**options) as hands:
+        results = list(in_order(range(7), lambda job: hands.submit(square, job), hands.ahead))
+    assert results == [0, 1, 4, 9, 16, 25, 36]
+
+
+def test_results_come_as_they_end_with_their_jobs():
+    with ThreadPoolExecutor(2) as pool, crew(pool) as hands:
+        ended = [
+            (job, future.result())
+            for job, future in as_they_end(range(6), lambda job: hands.submit(slow_first, job), lambda: 2)
+        ]
+    assert sorted(ended) == [(x, x) for x in range(6)]
+    assert ended[0] != (0, 0), "others must not wait for the slow one"
+
+
+@pytest.mark.parametrize("iterate", [in_order, as_they_end])
+def test_no_more_jobs_are_taken_than_there_is_room_for(iterate):
+    taken = []
+
+    def jobs():
+        for job in range(10):
+            taken.append(job)
+            yield job
+
+    with crew() as hands:
+        results = iterate(jobs(), lambda job: hands.submit(square, job), lambda: 3)
+        next(results)
+        assert len(taken) == 3
+        results.close()
+
+
+def test_an_error_reaches_the_caller_and_the_others_are_given_up():
+    with crew() as hands, pytest.raises(ArithmeticError, match="three"):
+        list(in_order(range(9), lambda job: hands.submit(failing, job), hands.ahead))
+
+
+def test_a_crew_can_be_a_client_itself():
+    with crew(workers=2, kind="threads") as outer, crew(outer) as inner:
+        assert inner is outer
+
+
+def test_a_missing_dask_is_explained(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'drystone\[dask\]'"):
+        connect("tcp://127.0.0.1:8786")
+
+
+def test_a_missing_scheduler_file_is_explained(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no scheduler file"):
+        connect(str(tmp_path / "scheduler.json"))
+
+
+def test_an_address_that_makes_no_sense_is_explained():
+    with pytest.raises(ConnectionError, match="no Dask scheduler answers at 'nonsense://'"):
+        connect("nonsense://")
+
+
+class Global:
+    """Draws from torch's global generator, slowly."""
+
+    def sample(self, n, y):
+        first = torch.randn(n, *y.shape)
+        threading.Event().wait(0.01)
+        return first + torch.randn(n, *y.shape)
+
+
+def test_members_that_share_a_generator_draw_the_same_in_threads():
+    theta = np.random.default_rng(0).normal(size=(12, 2))
+    members = {"a": Global(), "b": Global(), "c": Global()}
+    here = ds.tabulate(members, theta, theta, draws=4)
+    with ThreadPoolExecutor(4) as pool:
+        there = ds.tabulate(members, theta, theta, draws=4, client=pool)
+    np.testing.assert_array_equal(there.mean, here.mean)
