@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from drystone import tasks
 from drystone._files import replacing
-from drystone._parallel import cores, crew, in_order
+from drystone._parallel import cores, map_ordered, worker_pool
 from drystone.simulation.simulate import simulate
 from drystone.table import Table
 from drystone.tabulation.tabulate import tabulate
@@ -175,8 +175,8 @@ def exact(setting: Setting, plan: Plan) -> NDArray[np.float64]:
     ends = {start: min(start + EXACT_BLOCK, rows) for start in range(0, rows, EXACT_BLOCK)}
     paths = {start: folder / f"{start}-{end}.npy" for start, end in ends.items()}
     missing = [(theta[a : ends[a]], y[a : ends[a]], path) for a, path in paths.items() if not path.exists()]
-    with crew(workers=plan.workers if missing and not plan.quick else 1) as hands:
-        for _ in in_order(missing, lambda job: hands.submit(_write_exact, task, *job), hands.ahead):
+    with worker_pool(workers=plan.workers if missing and not plan.quick else 1) as pool:
+        for _ in map_ordered(missing, lambda job: pool.submit(_write_exact, task, *job), pool.queue_depth):
             pass
     return np.concatenate([np.load(path) for path in paths.values()])
 

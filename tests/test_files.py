@@ -2,7 +2,8 @@
 
 import pytest
 
-from drystone._files import recover, replacing
+import drystone as ds
+from drystone._files import check, digest, recover, replacing
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path):
@@ -37,3 +38,22 @@ def test_a_file_never_takes_the_place_of_a_directory(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a directory"), replacing(tmp_path / "run") as temporary:
         temporary.write_text("a file")
     assert [path.name for path in tmp_path.rglob("*")] == ["run", "precious.txt"]
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [(ds.DamagedError, ValueError), (ds.StaleError, ValueError), (ds.LockedError, RuntimeError)],
+)
+def test_errors_of_files_are_drystones_own_and_a_builtin_kind(error, builtin):
+    assert issubclass(error, ds.StackingError)
+    assert issubclass(error, builtin)
+
+
+def test_a_changed_file_is_damaged(tmp_path):
+    path = tmp_path / "weights.json"
+    path.write_text("[0.3, 0.7]")
+    written = digest(path)
+    check(path, written)
+    path.write_text("[0.7, 0.3]")
+    with pytest.raises(ds.DamagedError, match=r"weights.json is damaged"):
+        check(path, written)

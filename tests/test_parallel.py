@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import drystone as ds
-from drystone._parallel import as_they_end, connect, crew, in_order
+from drystone._parallel import as_completed, connect, map_ordered, seeded, worker_pool
 
 
 def square(x):
@@ -28,31 +28,31 @@ def failing(x):
     return x
 
 
-CREWS = {
+POOLS = {
     "here": {},
     "threads": {"workers": 2, "kind": "threads"},
     "processes": {"workers": 2},
 }
 
 
-@pytest.mark.parametrize("options", CREWS.values(), ids=CREWS)
+@pytest.mark.parametrize("options", POOLS.values(), ids=POOLS)
 def test_results_come_in_the_order_of_the_jobs(options):
-    with crew(**options) as hands:
-        results = list(in_order(range(7), lambda job: hands.submit(square, job), hands.ahead))
+    with worker_pool(**options) as pool:
+        results = list(map_ordered(range(7), lambda job: pool.submit(square, job), pool.queue_depth))
     assert results == [0, 1, 4, 9, 16, 25, 36]
 
 
 def test_results_come_as_they_end_with_their_jobs():
-    with ThreadPoolExecutor(2) as pool, crew(pool) as hands:
+    with ThreadPoolExecutor(2) as executor, worker_pool(executor) as pool:
         ended = [
             (job, future.result())
-            for job, future in as_they_end(range(6), lambda job: hands.submit(slow_first, job), lambda: 2)
+            for job, future in as_completed(range(6), lambda job: pool.submit(slow_first, job), lambda: 2)
         ]
     assert sorted(ended) == [(x, x) for x in range(6)]
     assert ended[0] != (0, 0), "others must not wait for the slow one"
 
 
-@pytest.mark.parametrize("iterate", [in_order, as_they_end])
+@pytest.mark.parametrize("iterate", [map_ordered, as_completed])
 def test_no_more_jobs_are_taken_than_there_is_room_for(iterate):
     taken = []
 
@@ -61,20 +61,20 @@ def test_no_more_jobs_are_taken_than_there_is_room_for(iterate):
             taken.append(job)
             yield job
 
-    with crew() as hands:
-        results = iterate(jobs(), lambda job: hands.submit(square, job), lambda: 3)
+    with worker_pool() as pool:
+        results = iterate(jobs(), lambda job: pool.submit(square, job), lambda: 3)
         next(results)
         assert len(taken) == 3
         results.close()
 
 
 def test_an_error_reaches_the_caller_and_the_others_are_given_up():
-    with crew() as hands, pytest.raises(ArithmeticError, match="three"):
-        list(in_order(range(9), lambda job: hands.submit(failing, job), hands.ahead))
+    with worker_pool() as pool, pytest.raises(ArithmeticError, match="three"):
+        list(map_ordered(range(9), lambda job: pool.submit(failing, job), pool.queue_depth))
 
 
-def test_a_crew_can_be_a_client_itself():
-    with crew(workers=2, kind="threads") as outer, crew(outer) as inner:
+def test_a_pool_can_be_a_client_itself():
+    with worker_pool(workers=2, kind="threads") as outer, worker_pool(outer) as inner:
         assert inner is outer
 
 
@@ -110,3 +110,15 @@ def test_members_that_share_a_generator_draw_the_same_in_threads():
     with ThreadPoolExecutor(4) as pool:
         there = ds.tabulate(members, theta, theta, draws=4, client=pool)
     np.testing.assert_array_equal(there.mean, here.mean)
+
+
+@pytest.mark.parametrize("draw", [torch.randn, np.random.rand], ids=["torch", "numpy"])
+def test_a_seeded_body_leaves_the_global_generators_as_they_were(draw):
+    torch.manual_seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    expected = float(draw(1)[0])
+    torch.manual_seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    with seeded(8):
+        inside = float(draw(1)[0])
+    assert float(draw(1)[0]) == expected != inside

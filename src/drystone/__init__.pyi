@@ -1,7 +1,15 @@
 from . import adapters, diagnostics, flows, forms, plots, report, scores, solvers, tasks, toy
 from .advice import Advice, advise
 from .comparison import Comparison, compare
-from .errors import ConvergenceWarning, IntractableError, SamplingError, StackingError
+from .errors import (
+    ConvergenceWarning,
+    DamagedError,
+    IntractableError,
+    LockedError,
+    SamplingError,
+    StackingError,
+    StaleError,
+)
 from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from .posterior import StackedPosterior
 from .scores import (
@@ -30,6 +38,7 @@ __all__ = [
     "Comparison",
     "Configuration",
     "ConvergenceWarning",
+    "DamagedError",
     "EnergyScore",
     "Ensemble",
     "Form",
@@ -38,6 +47,7 @@ __all__ = [
     "IntractableError",
     "JensenShannon",
     "LocalMixture",
+    "LockedError",
     "LogScore",
     "MeanScore",
     "Mixture",
@@ -52,6 +62,7 @@ __all__ = [
     "StackedPosterior",
     "Stacking",
     "StackingError",
+    "StaleError",
     "Sweep",
     "Table",
     "Task",

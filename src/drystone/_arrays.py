@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_numpy", "checked", "rows_of_data", "whole_number"]
+__all__ = ["as_integer", "as_numpy", "checked", "rows_of_data"]
 
 DIMS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter"}
 
@@ -85,10 +85,10 @@ def rows_of_data(name: str, y: Any) -> np.ndarray:
     return array[:, None] if array.ndim == 1 else array
 
 
-def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """An argument as a whole number that is large enough, or say what is wrong."""
+def as_integer(name: str, value: Any, least: int = 1) -> int:
+    """Return an argument as an integer that is large enough, or say what is wrong."""
     if not isinstance(value, int | np.integer):
-        raise TypeError(f"`{name}` must be a whole number; got {value!r}.")
+        raise TypeError(f"`{name}` must be an integer; got {value!r}.")
     if value < least:
         raise ValueError(f"`{name}` must be at least {least}; got {value}.")
     return int(value)

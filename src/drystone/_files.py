@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DamagedError", "check", "check_seal", "digest", "recover", "replacing", "seal"]
+from drystone.errors import DamagedError
+
+__all__ = ["check", "check_seal", "digest", "recover", "replacing", "seal"]
 
 
 @contextmanager
@@ -85,10 +87,6 @@ def _flush_directory(path: Path) -> None:
 
 
 ROOT = "zarr.json"  # of a Zarr store: its attributes, the seal among them
-
-
-class DamagedError(ValueError):
-    """A file is not what was written: truncated, edited, exchanged, or a part of it is missing."""
 
 
 def digest(path: Path, leave_out: Collection[str] = ()) -> str:

@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["listed", "require", "some", "unknown"]
+__all__ = ["count_and_first_few", "first_few", "require", "unknown"]
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """The first few names, and how many more there are.
+def first_few(names: Sequence[str], most: int = 5) -> str:
+    """Return the first few names, and how many more there are.
 
     Example:
-        >>> listed(["a", "b", "c"], most=2)
+        >>> first_few(["a", "b", "c"], most=2)
         'a, b and 1 more'
     """
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def some(items: np.ndarray | Sequence[Any]) -> str:
-    """How many, and which, or the first few of many.
+def count_and_first_few(items: np.ndarray | Sequence[Any]) -> str:
+    """Return how many there are, and which, or the first few of many.
 
     Example:
-        >>> some([3, 7])
+        >>> count_and_first_few([3, 7])
         '2 (3, 7)'
     """
-    return f"{len(items)} ({listed([str(item) for item in items])})"
+    return f"{len(items)} ({first_few([str(item) for item in items])})"
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """The sentence that answers a name nobody has.
+    """Return the sentence that answers an unknown name.
 
     Example:
         >>> unknown("score", "enrgy", ["log", "energy"])
@@ -47,6 +47,6 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def require(module: str, extra: str, what: str) -> None:
-    """Say what to do if a library is missing."""
+    """Raise, saying what to install, if a library is missing."""
     if find_spec(module) is None:
         raise ImportError(f"{what} needs {module}, which is not installed: pip install 'drystone[{extra}]'.")

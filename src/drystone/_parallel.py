@@ -1,4 +1,4 @@
-"""Pools of threads, processes or a cluster's workers, and what keeps results the same on any of them."""
+"""Pools of threads, processes or a cluster's workers, and the isolation of global random generators."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ import torch
 from drystone._messages import require
 
 __all__ = [
-    "AHEAD",
-    "Crew",
+    "QUEUE_DEPTH",
     "Executor",
-    "abandon",
-    "as_they_end",
+    "WorkerPool",
+    "as_completed",
     "connect",
     "cores",
-    "crew",
-    "end_with_parent",
-    "in_order",
+    "exit_with_parent",
+    "map_ordered",
     "one_thread",
+    "release_generators",
     "seeded",
+    "worker_pool",
 ]
 
 
@@ -44,7 +44,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-# There is one generator for all threads: one at a time.
+# All threads share the global generators: one thread at a time.
 _turn = threading.RLock()
 
 
@@ -52,8 +52,8 @@ _turn = threading.RLock()
 def seeded(seed: int | None) -> Iterator[None]:
     """Run the body with torch's and NumPy's global generators set to ``seed``; both are put back afterwards.
 
-    Threads take turns. With None the generators are used as they stand. For foreign code only: ours takes
-    generators as arguments.
+    Threads take turns. With None the generators are used as they stand. For code that knows no other generators
+    (other libraries, torch's initial layers) only: ours takes generators as arguments.
 
     Example:
         >>> with seeded(3):
@@ -77,62 +77,62 @@ def seeded(seed: int | None) -> Iterator[None]:
             np.random.set_state(state)  # noqa: NPY002
 
 
-def abandon() -> None:
-    """Stop waiting for a thread that hangs within :func:`seeded`, and will never end its turn."""
+def release_generators() -> None:
+    """Let others into :func:`seeded` although a thread hangs within it and will never leave."""
     global _turn
     _turn = threading.RLock()
 
 
-# Jobs in hand for each worker: one at work and one waiting, so that none is idle and few are held in memory.
-AHEAD = 2
+# Jobs submitted per worker: one at work and one waiting, so that none is idle and few are held in memory.
+QUEUE_DEPTH = 2
 # On a cluster at least so many, whatever it has now: clusters that grow on demand look at what is waiting.
-AHEAD_ON_CLUSTER = 64
+QUEUE_DEPTH_ON_CLUSTER = 64
 
 J = TypeVar("J")
 
 
 class Executor(Protocol):
-    """What is needed of a ``client``: ``submit``, as Dask's client and ``concurrent.futures`` have it."""
+    """The part of a ``client`` that is used: ``submit``, as Dask's client and ``concurrent.futures`` have it."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
         """Start ``fn(*args)`` and return a future with ``result()`` and ``cancel()``."""
         ...
 
 
-class Crew:
-    """Those who do the jobs: an executor, with what is known of it.
+class WorkerPool:
+    """An executor, with the number of jobs to keep submitted to it.
 
     Args:
         executor: Does the work.
-        at_once: How many jobs to have submitted at a time; on a cluster that is asked again and again.
-        client: The Dask client it belongs to, if any.
+        depth: How many jobs to keep submitted; the least number on a cluster, which may grow.
+        client: The Dask client that the executor belongs to, if any.
     """
 
-    def __init__(self, executor: Executor, at_once: int = AHEAD_ON_CLUSTER, client: Any = None) -> None:
-        self.executor, self.at_once, self.client = executor, at_once, client
+    def __init__(self, executor: Executor, depth: int = QUEUE_DEPTH_ON_CLUSTER, client: Any = None) -> None:
+        self.executor, self.depth, self.client = executor, depth, client
 
-    def ahead(self) -> int:
-        """How many jobs to have submitted now."""
+    def queue_depth(self) -> int:
+        """Return how many jobs to keep submitted now."""
         if self.client is None:
-            return self.at_once
-        return max(self.at_once, AHEAD * sum(self.client.nthreads().values()))
+            return self.depth
+        return max(self.depth, QUEUE_DEPTH * sum(self.client.nthreads().values()))
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        """Start ``fn(*args)``."""
+        """Start ``fn(*args)`` and return its future."""
         return self.executor.submit(fn, *args)
 
     def share(self, value: Any) -> Any:
-        """What to give to every job in the place of ``value``, so that it travels once and not with each."""
+        """Return a stand-in for ``value`` to give to every job, so that it travels once and not with each."""
         # A task and not scattered data: if the last worker that holds it dies, the scheduler makes it again.
         return value if self.client is None else self.client.submit(_same, value, pure=False)
 
 
 @contextmanager
-def crew(
+def worker_pool(
     client: Any = None, workers: int = 1, kind: Literal["processes", "threads"] = "processes"
-) -> Iterator[Crew]:
-    """Yield those who do the jobs: the ``client`` if there is one, else so many workers on this machine."""
-    if isinstance(client, Crew):
+) -> Iterator[WorkerPool]:
+    """Yield a pool that does jobs: on the ``client`` if there is one, else with workers on this machine."""
+    if isinstance(client, WorkerPool):
         yield client
     elif hasattr(client, "get_executor"):
         from dask import config
@@ -140,30 +140,30 @@ def crew(
         # What is sent is meant to be: data once, members with their rows. Dask would warn of anything large.
         with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
             # Not pure: the same job submitted again is to be done again, not looked up.
-            yield Crew(client.get_executor(pure=False), client=client)
+            yield WorkerPool(client.get_executor(pure=False), client=client)
     elif client is not None:
-        yield Crew(client, AHEAD * cores())
+        yield WorkerPool(client, QUEUE_DEPTH * cores())
     elif workers == 1 and kind == "processes":
-        yield Crew(Inline(), 1)
+        yield WorkerPool(Inline(), 1)
     else:
-        pool = (
+        executor = (
             ThreadPoolExecutor(workers)
             if kind == "threads"
             # Spawned, not forked: safe with threads, and the same on every system.
-            else ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), end_with_parent)
+            else ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), exit_with_parent)
         )
         try:
-            yield Crew(pool, AHEAD * workers)
+            yield WorkerPool(executor, QUEUE_DEPTH * workers)
         finally:
-            # After an interruption the jobs in hand are finished and the others given up.
-            pool.shutdown(cancel_futures=True)
+            # After an interruption running jobs are finished and the others cancelled.
+            executor.shutdown(cancel_futures=True)
 
 
 class Inline:
-    """An executor that does each job here, when it is submitted."""
+    """An executor that does each job in this thread, when it is submitted."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        """Do ``fn(*args)``."""
+        """Do ``fn(*args)`` and return its finished future."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args))
@@ -172,20 +172,20 @@ class Inline:
         return future
 
 
-def as_they_end(
-    jobs: Iterable[J], submit: Callable[[J], Any], ahead: Callable[[], int]
+def as_completed(
+    jobs: Iterable[J], submit: Callable[[J], Any], queue_depth: Callable[[], int]
 ) -> Iterator[tuple[J, Any]]:
     """Yield each job with its finished future, in the order in which they end.
 
     Args:
         jobs: Taken one by one, as there is room.
         submit: Starts a job and returns its future.
-        ahead: How many may be submitted at a time.
+        queue_depth: How many may be submitted at a time.
     """
     jobs, running = iter(jobs), {}
     try:
         while True:
-            room = ahead() - len(running)
+            room = queue_depth() - len(running)
             while room > 0 and (job := next(jobs, _NONE)) is not _NONE:
                 running[submit(job)] = job
                 room -= 1
@@ -198,13 +198,13 @@ def as_they_end(
             future.cancel()
 
 
-def in_order(jobs: Iterable[J], submit: Callable[[J], Any], ahead: Callable[[], int]) -> Iterator[Any]:
-    """Yield the results in the order of the jobs: what is added up in it comes out the same to the last bit."""
+def map_ordered(jobs: Iterable[J], submit: Callable[[J], Any], queue_depth: Callable[[], int]) -> Iterator[Any]:
+    """Yield the results in the order of the jobs, so that sums over them are the same to the last bit."""
     futures: deque[Any] = deque()
     try:
         for job in jobs:
             futures.append(submit(job))
-            if len(futures) >= ahead():
+            if len(futures) >= queue_depth():
                 yield futures.popleft().result()
         while futures:
             yield futures.popleft().result()
@@ -214,7 +214,7 @@ def in_order(jobs: Iterable[J], submit: Callable[[J], Any], ahead: Callable[[], 
 
 
 def connect(address: str) -> Any:
-    """The Dask client of a running cluster.
+    """Return the Dask client of a running cluster.
 
     Args:
         address: Of its scheduler, such as ``tcp://10.0.0.5:8786``, or the path of a scheduler file (``.json``).
@@ -248,7 +248,7 @@ _NONE: Any = object()
 
 
 def _ended(running: Iterable[Any]) -> list[Any]:
-    """Futures that have ended, at least one; of a client that has futures of its own kind, the oldest."""
+    """Return the futures that have ended, at least one; of a client with its own kind of future, the oldest."""
     futures = list(running)
     if all(isinstance(future, Future) for future in futures):
         return list(wait(futures, return_when=FIRST_COMPLETED).done)
@@ -259,8 +259,8 @@ def _same(value: Any) -> Any:
     return value
 
 
-def end_with_parent() -> None:
-    """End this worker when its parent is killed; otherwise it would wait for work for ever."""
+def exit_with_parent() -> None:
+    """End this worker process when its parent is killed; otherwise it would wait for work for ever."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

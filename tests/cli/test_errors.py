@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from drystone.cli.main import main
-from drystone.runs.lock import locked
+from drystone.runs.run import locked
 from helpers.tables import make_table
 
 
@@ -118,7 +118,7 @@ def test_a_configuration_that_makes_no_sense(fails, run):
     run.config_file.write_text(text.replace("members = 3", "membres = 3"))
     assert "Did you mean 'members'?" in fails("train", run.path)
     run.config_file.write_text(text.replace("epochs = 2", 'epochs = "many"'))
-    assert "`train.epochs` must be a whole number; got 'many'" in fails("train", run.path)
+    assert "`train.epochs` must be an integer; got 'many'" in fails("train", run.path)
 
 
 def test_settings_that_have_changed(fails, run):

@@ -39,8 +39,8 @@ def test_an_unchanged_file_is_not_written_again(tmp_path):
     [
         ("[trian]\n", r"unknown section 'trian'; known: fits, simulate, tabulate, train\. Did you mean 'train'\?"),
         ("[train]\nmember = 3\n", r"unknown key in \[train\] 'member'; .* Did you mean 'members'\?"),
-        ("[train]\nmembers = 2.5\n", r"`train.members` must be a whole number; got 2.5"),
-        ("[train]\nmembers = true\n", r"`train.members` must be a whole number; got True"),
+        ("[train]\nmembers = 2.5\n", r"`train.members` must be an integer; got 2.5"),
+        ("[train]\nmembers = true\n", r"`train.members` must be an integer; got True"),
         ("[train]\nlog_y = 1\n", r"`train.log_y` must be true or false; got 1"),
         ("[train]\nmembers = 0\n", r"`train.members` must be at least 1; got 0"),
         ("[train]\nfamily = 'nfs'\n", r"unknown `train.family` 'nfs'; known: maf, nsf"),

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from drystone._files import DamagedError
+from drystone import DamagedError, LockedError, StaleError
 from drystone.runs import Run, manifest, stages
 from drystone.runs.config import Fit
 from drystone.runs.evaluation import judge
-from drystone.runs.lock import LockedError, locked
-from drystone.runs.stages import StaleError
+from drystone.runs.run import locked
 from helpers import tiny_run as tiny
 
 
@@ -226,7 +225,7 @@ def test_a_full_disk_loses_nothing(run, monkeypatch):
 
 HOLD = """
 import pathlib, sys, time
-from drystone.runs.lock import locked
+from drystone.runs.run import locked
 with locked(pathlib.Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(600)
@@ -279,6 +278,6 @@ def test_a_run_that_can_only_be_read_is_not_locked(run, monkeypatch):
     (run.path / ".lock").mkdir()  # cannot be opened, not even by root
     with pytest.raises(IsADirectoryError), run.opened():
         pass
-    monkeypatch.setattr("drystone.runs.lock.os.access", lambda *_: False)
+    monkeypatch.setattr("drystone.runs.run.os.access", lambda *_: False)
     with run.opened():
         assert judge(run, run.config).comparison.fits.keys() == {"log", "hybrid"}

@@ -247,7 +247,7 @@ def stopping(theta, rng):
 
 BAD = {
     "no prior": (TypeError, "`prior` must be given", dict(simulator=noisy, prior=None)),
-    "a float": (TypeError, "`n` must be a whole number; got 10000.0", dict(n=1e4)),
+    "a float": (TypeError, "`n` must be an integer; got 10000.0", dict(n=1e4)),
     "no rows": (ValueError, "`n` must be at least 1; got 0", dict(n=0)),
     "no workers": (ValueError, "`workers` must be at least 1; got 0", dict(workers=0)),
     "negative block": (ValueError, "`block` must be at least 1; got -2", dict(block=-2)),

@@ -17,7 +17,7 @@ import numpy as np
 
 from drystone._arrays import as_numpy, checked
 from drystone._files import recover, replacing
-from drystone._messages import listed
+from drystone._messages import first_few
 from drystone.table import Table
 from drystone.table.disk import FORMAT
 
@@ -414,7 +414,7 @@ def _warn_of_fields(files: list[MemberFile]) -> None:
         without = [file.name for file in files if key not in file.shapes]
         if 0 < len(without) < len(files):
             warnings.warn(
-                f"the table has no `{key}`, which the files of these lack: {listed(without)}.", stacklevel=3
+                f"the table has no `{key}`, which the files of these lack: {first_few(without)}.", stacklevel=3
             )
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from drystone._messages import listed
+from drystone._messages import first_few
 from drystone.advice.bootstrap import WeightBootstrap
 from drystone.advice.gain import GainCurve
 from drystone.advice.learning import LearningCurve
@@ -149,7 +149,7 @@ class Advice:
             if spare:
                 said.append(
                     f"Redundant, each on its own (without it the others lose less than a standard error): "
-                    f"{listed(spare, most=8)}."
+                    f"{first_few(spare, most=8)}."
                 )
             k = int(self.drop_one.loss.argmax())
             said.append(
@@ -158,7 +158,7 @@ class Advice:
                 else f"The member hardest to replace is {self.names[k]}: without it the others lose "
                 f"{_amount(self.drop_one.loss[k], self.drop_one.se[k])}."
             )
-        said += [f"{listed(group, most=8)} say the same: keep one." for group in self.duplicates]
+        said += [f"{first_few(group, most=8)} say the same: keep one." for group in self.duplicates]
         return said
 
     def _on_gain(self) -> list[str]:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = [
     "DEBUG",
     "JSON",
+    "cluster_client",
     "cluster_option",
     "configuration",
     "drop_option",
     "force_option",
-    "hands",
     "run_argument",
     "say",
     "source_argument",
@@ -95,7 +95,7 @@ cluster_option = click.option(
 
 
 @contextmanager
-def hands(cluster: str | None, workers: int | None) -> Iterator[Any]:
+def cluster_client(cluster: str | None, workers: int | None) -> Iterator[Any]:
     """Yield the client of the cluster at an address; None if the work is to be done on this machine."""
     if cluster is None:
         yield None

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from drystone.cli.command import (
+    cluster_client,
     cluster_option,
     configuration,
     force_option,
-    hands,
     run_argument,
     say,
     verb,
@@ -67,7 +67,7 @@ def simulate(
     if (theta is None) != (y is None):
         raise click.UsageError("--theta and --y go together.")
     home = Run(run)
-    with home.opened(create=True), hands(cluster, workers) as client:
+    with home.opened(create=True), cluster_client(cluster, workers) as client:
         config = configuration(home).changed("simulate", task=task, train=train, stack=stack, test=test, seed=seed)
         if theta is not None and y is not None:
             drawn = given.take_in(home, config, theta, y, force=force)

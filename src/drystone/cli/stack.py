@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drystone.cli.command import (
+    cluster_client,
     cluster_option,
     configuration,
     drop_option,
     force_option,
-    hands,
     say,
     source_argument,
     verb,
@@ -25,7 +25,7 @@ from drystone.cli.command import (
 
 if TYPE_CHECKING:
     from drystone import Stacking
-    from drystone._parallel import Crew, Executor
+    from drystone._parallel import Executor, WorkerPool
     from drystone.runs import Config, Run
     from drystone.runs.config import Fit
 
@@ -84,16 +84,16 @@ def stack(
     given = {key: value for key, value in given.items() if value is not None}
     if out is not None and not is_table(source):
         raise click.UsageError("--out is for tables; the fits of a run are in its directory.")
-    from drystone._parallel import crew
+    from drystone._parallel import worker_pool
 
-    with hands(cluster, workers) as client, crew(client, workers or 1) as workforce:
+    with cluster_client(cluster, workers) as client, worker_pool(client, workers or 1) as pool:
         if is_table(source):
-            _stack_table(source, Fit(**given), out, memory, workforce)
+            _stack_table(source, Fit(**given), out, memory, pool)
         else:
-            _stack_run(source, given, name, force, memory, workforce)
+            _stack_run(source, given, name, force, memory, pool)
 
 
-def _stack_table(source: Path, asked: Fit, out: Path | None, memory: float, client: Crew) -> None:
+def _stack_table(source: Path, asked: Fit, out: Path | None, memory: float, client: WorkerPool) -> None:
     from drystone.cli import objectives
 
     form, score = objectives.form(asked.form), objectives.score(asked.score)
@@ -109,7 +109,7 @@ def _stack_table(source: Path, asked: Fit, out: Path | None, memory: float, clie
 
 
 def _stack_run(
-    source: Path, given: Mapping[str, str], name: str | None, force: bool, memory: float, client: Crew
+    source: Path, given: Mapping[str, str], name: str | None, force: bool, memory: float, client: WorkerPool
 ) -> None:
     from drystone.runs import Run
     from drystone.runs.config import Fit

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from drystone.cli.command import (
+    cluster_client,
     cluster_option,
     configuration,
     force_option,
-    hands,
     run_argument,
     say,
     verb,
@@ -46,7 +46,7 @@ def tabulate(
     from drystone.runs import Run, stages
 
     home = Run(run)
-    with home.opened(), hands(cluster, workers) as client:
+    with home.opened(), cluster_client(cluster, workers) as client:
         config = configuration(home).changed("tabulate", draws=draws, keep_draws=keep_draws, seed=seed)
         table = stages.tabulate(home, config, workers=workers or 1, client=client, force=force)
     say(

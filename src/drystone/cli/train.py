@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from drystone.cli.command import (
+    cluster_client,
     cluster_option,
     configuration,
     force_option,
-    hands,
     run_argument,
     say,
     verb,
@@ -57,7 +57,7 @@ def train(
     from drystone.runs import Run, stages
 
     home = Run(run)
-    with home.opened(), hands(cluster, workers) as client:
+    with home.opened(), cluster_client(cluster, workers) as client:
         config = configuration(home).changed(
             "train", members=members, family=family, sweep=sweep, epochs=epochs, patience=patience, seed=seed
         )

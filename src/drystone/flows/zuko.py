@@ -16,6 +16,7 @@ import zuko
 from numpy.typing import NDArray
 from torch import nn
 
+from drystone._parallel import seeded
 from drystone.flows.architecture import Architecture, Layer
 from drystone.flows.flow import Flow
 
@@ -39,7 +40,7 @@ def to_zuko(flow: Flow, dropout: float = 0.0) -> zuko.flows.Flow:
     else:
         univariate = partial(zuko.transforms.MonotonicRQSTransform, bound=a.bound, slope=_SLOPE)
         shapes = ((a.bins,), (a.bins,), (a.bins - 1,))
-    with torch.random.fork_rng(devices=[]):  # zuko draws starting parameters, which are written over below
+    with seeded(0):  # zuko draws starting parameters, which are written over below
         transforms = [
             _transform(
                 a.features,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drystone._messages import some
+from drystone._messages import count_and_first_few
 from drystone.report.shares import Shares
 from drystone.report.tables import Cell, Grid, bound, cell, grid, number
 from drystone.stacking.result import Stacking
@@ -56,7 +56,11 @@ def certificate(name: str, fit: Stacking, contribution: Shares, test: Table, tin
         [fit.names[k], Cell(f"{values[k]:.4f}", float(values[k]), bar=values[k] / longest, tint=tint)]
         for k in shown
     ]
-    dropped = [f"Left out as not finite: {kind} {some(items)}." for kind, items in fit.dropped.items() if items]
+    dropped = [
+        f"Left out as not finite: {kind} {count_and_first_few(items)}."
+        for kind, items in fit.dropped.items()
+        if items
+    ]
     return Certificate(
         name=name,
         asked=f"{fit.form!r} × {fit.score!r}",

@@ -216,7 +216,7 @@ def _section(kind: type[S], section: str, plain: Mapping[str, Any]) -> S:
     return kind(**{name: _typed(f"{section}.{name}", value, hints[name]) for name, value in plain.items()})
 
 
-WORDS = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
+WORDS = {int: "an integer", float: "a number", str: "a text in quotes", bool: "true or false"}
 
 
 def _typed(name: str, value: Any, hint: Any) -> Any:

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from drystone._files import DamagedError, digest, replacing
+from drystone._files import digest, replacing
+from drystone.errors import DamagedError
 
 __all__ = ["MANIFEST", "Record", "check_outputs", "differences", "forget", "note", "read"]
 

@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 import drystone as ds
 from drystone._files import digest
+from drystone.errors import StaleError
 from drystone.runs import inputs, manifest
 from drystone.runs.config import Config
 from drystone.runs.manifest import Record
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from drystone._parallel import Executor
 
 __all__ = [
-    "StaleError",
     "fits",
     "members",
     "simulate",
@@ -47,10 +47,6 @@ __all__ = [
     "task",
     "train",
 ]
-
-
-class StaleError(ValueError):
-    """Files were made from something that has changed since."""
 
 
 # ── stages ───────────────────────────────────────────────────────────────────────────────────────────────────

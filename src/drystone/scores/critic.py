@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from drystone._parallel import seeded
 from drystone.errors import StackingError
 from drystone.estimate import standard_error
 from drystone.table import Table
@@ -65,8 +66,7 @@ class Critic:
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], learning_rate: float, seed: int) -> None:
         sizes = [inputs, *hidden]
-        with torch.random.fork_rng(devices=[]):  # torch initialises layers from its global generator only
-            torch.manual_seed(seed)
+        with seeded(seed):  # torch initialises layers from its global generator only
             layers = [layer for a, b in pairwise(sizes) for layer in (_linear(a, b), nn.SiLU())]
             self.network = nn.Sequential(*layers, _linear(sizes[-1], 1))
         self.optimiser = torch.optim.AdamW(self.network.parameters(), learning_rate, weight_decay=1e-2)

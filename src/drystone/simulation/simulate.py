@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from drystone._arrays import whole_number
-from drystone._parallel import Executor, as_they_end, crew
+from drystone._arrays import as_integer
+from drystone._parallel import Executor, as_completed, worker_pool
 from drystone.simulation.block import Block, Job, Simulator, simulate_block
 from drystone.simulation.prior import Prior
 from drystone.simulation.simulations import Simulations
@@ -78,8 +78,8 @@ def simulate(
         default = DEFAULT_BLOCK
     if prior is None:
         raise TypeError("`prior` must be given when `simulator` is a function; only a task has its own.")
-    n, workers = whole_number("n", n), whole_number("workers", workers)
-    block = whole_number("block", default if block is None else block)
+    n, workers = as_integer("n", n), as_integer("workers", workers)
+    block = as_integer("block", default if block is None else block)
     settings = {"simulator": name, "n": n, "seed": seed, "block": block}
     jobs = [Job(function, prior, seed, b, min(block, n - b * block)) for b in range(-(-n // block))]
     if workers > 1 and client is None:
@@ -93,9 +93,9 @@ def simulate(
     done = n - sum(job.rows for job in missing)
     with (
         tqdm(total=n, initial=done, unit=" simulations", disable=None) as progress,
-        crew(client, min(workers, max(len(missing), 1))) as hands,
+        worker_pool(client, min(workers, max(len(missing), 1))) as pool,
     ):
-        for job, future in as_they_end(missing, lambda job: hands.submit(simulate_block, job), hands.ahead):
+        for job, future in as_completed(missing, lambda job: pool.submit(simulate_block, job), pool.queue_depth):
             blocks[job.index] = future.result()
             if store is not None:
                 store.keep(job.index, blocks[job.index])

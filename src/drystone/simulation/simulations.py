@@ -12,7 +12,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from drystone._files import DamagedError, check_seal, recover, replacing, seal
+from drystone._files import check_seal, recover, replacing, seal
+from drystone.errors import DamagedError
 
 __all__ = ["Simulations"]
 

@@ -18,7 +18,7 @@ import numpy as np
 import zarr
 
 from drystone._files import check_seal
-from drystone._parallel import Executor, crew, in_order, one_thread
+from drystone._parallel import Executor, map_ordered, one_thread, worker_pool
 from drystone.table import disk as table_files
 from drystone.table.inputs import columns_for, level_key, positions, scaled_weights
 from drystone.table.table import Statistic, Table
@@ -321,9 +321,9 @@ class StoredTable(Table):
         if self.resident:
             yield part(self, *arguments)
             return
-        with crew(self.client) as hands:
-            yield from in_order(
-                self._blocks(), lambda block: hands.submit(_of_block, block, part, arguments), hands.ahead
+        with worker_pool(self.client) as pool:
+            yield from map_ordered(
+                self._blocks(), lambda block: pool.submit(_of_block, block, part, arguments), pool.queue_depth
             )
 
     def total(self, part: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from drystone._files import DamagedError, check_seal, recover, replacing, seal
+from drystone._files import check_seal, recover, replacing, seal
+from drystone.errors import DamagedError
 
 if TYPE_CHECKING:
     import xarray

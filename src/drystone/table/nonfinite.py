@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drystone._messages import listed
+from drystone._messages import first_few
 from drystone.table.table import Table
 
 __all__ = ["culprits", "flaws"]
@@ -23,7 +23,7 @@ def flaws(table: Table, statistics: Sequence[str]) -> tuple[np.ndarray, np.ndarr
 
 def culprits(table: Table, counts: np.ndarray) -> str:
     """The members with counts (K,) above 0, in words."""
-    return listed([f"{table.names[k]!r} at {counts[k]} of {table.N} rows" for k in np.flatnonzero(counts)])
+    return first_few([f"{table.names[k]!r} at {counts[k]} of {table.N} rows" for k in np.flatnonzero(counts)])
 
 
 def _of_block(block: Table, statistics: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from drystone._arrays import as_numpy, checked
-from drystone._messages import some
+from drystone._messages import count_and_first_few
 from drystone.table import disk as table_files
 from drystone.table.inputs import columns_for, different_names, level_key, positions, scaled_weights
 from drystone.table.statistics import check_shares, covariance, share_below
@@ -86,7 +86,7 @@ class Table:
         self.theta = np.array(checked("theta", theta, "Nd", sizes), float)
         if not np.isfinite(self.theta).all():
             rows = np.flatnonzero(~np.isfinite(self.theta).all(1))
-            raise ValueError(f"`theta` must be finite; {some(rows)} of {self.N} rows are not.")
+            raise ValueError(f"`theta` must be finite; {count_and_first_few(rows)} of {self.N} rows are not.")
 
         # Every statistic has axes (K, N, ...), so that selecting members and rows is one rule for all.
         self._statistics: MutableMapping[str | float, Any] = {}

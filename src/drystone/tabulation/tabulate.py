@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from drystone._arrays import checked, rows_of_data, whole_number
-from drystone._messages import listed
+from drystone._arrays import as_integer, checked, rows_of_data
+from drystone._messages import first_few
 from drystone.adapters.member import Member
 from drystone.table import Table
 from drystone.table.inputs import different_names, level_key, scaled_weights
@@ -100,13 +100,13 @@ def tabulate(
     row_weights = None if row_weights is None else scaled_weights(row_weights, len(theta))
     named = _named(members, sizes["d"])
     plan = Plan(
-        whole_number("draws", draws, 0),
+        as_integer("draws", draws, 0),
         _levels(levels),
         bool(keep_draws),
-        whole_number("seed", seed, 0),
+        as_integer("seed", seed, 0),
         _limit(time_limit),
     )
-    workers, chunk = whole_number("workers", workers), whole_number("chunk", chunk)
+    workers, chunk = as_integer("workers", workers), as_integer("chunk", chunk)
     rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
     kept: Memory | Store = Memory(list(named), len(theta))
     if directory is not None:
@@ -147,7 +147,7 @@ def tabulate(
         _warn_of(tally.left_out, len(named))
     for keys, names in tally.lacking().items():
         absent = ", ".join(f"`{key}`" for key in keys)
-        warnings.warn(f"the table has no {absent}: {listed(names)} cannot give it.", stacklevel=2)
+        warnings.warn(f"the table has no {absent}: {first_few(names)} cannot give it.", stacklevel=2)
     S = plan.draws if "rank" in tally.dtypes else None
     return kept.table(
         Outline(theta, y, row_weights, tally.names, parameters, tally.dtypes, dict(tally.left_out), S)

@@ -11,7 +11,7 @@ from typing import Any
 
 import cloudpickle
 
-from drystone._parallel import AHEAD, abandon, as_they_end, crew, end_with_parent
+from drystone._parallel import QUEUE_DEPTH, as_completed, exit_with_parent, release_generators, worker_pool
 from drystone.tabulation.job import Job, Part, described, tabulate_rows, too_slow
 
 __all__ = ["parts"]
@@ -29,9 +29,9 @@ def parts(jobs: Iterable[Job], workers: int, client: Any, *, stoppable: bool) ->
     With ``stoppable`` one worker on this machine is a process too, which can be stopped.
     """
     if client is not None:
-        with crew(client) as hands:
-            send = _sender(lambda packed, job: hands.submit(_on_cluster, packed))
-            for job, future in as_they_end(jobs, send, hands.ahead):
+        with worker_pool(client) as pool:
+            send = _sender(lambda packed, job: pool.submit(_on_cluster, packed))
+            for job, future in as_completed(jobs, send, pool.queue_depth):
                 yield job, _outcome(future, job)
         return
     if workers == 1 and not stoppable:
@@ -40,10 +40,10 @@ def parts(jobs: Iterable[Job], workers: int, client: Any, *, stoppable: bool) ->
     from pebble import ProcessPool
 
     # Spawned, not forked: safe with the threads of torch and Numba, and the same on every system.
-    pool = ProcessPool(workers, initializer=end_with_parent, context=multiprocessing.get_context("spawn"))
+    pool = ProcessPool(workers, initializer=exit_with_parent, context=multiprocessing.get_context("spawn"))
     try:
         send = _sender(lambda packed, job: pool.schedule(_in_process, args=[packed], timeout=_last_resort(job)))
-        for job, future in as_they_end(jobs, send, lambda: AHEAD * workers):
+        for job, future in as_completed(jobs, send, lambda: QUEUE_DEPTH * workers):
             yield job, _outcome(future, job)
     finally:
         pool.stop()
@@ -75,7 +75,7 @@ def tabulate_or_give_up(job: Job) -> Part:
     thread.join(job.plan.limit)
     if answer:
         return answer[0]
-    abandon()  # it may hold what others wait for
+    release_generators()  # it may hold what others wait for
     return Part(reason=too_slow(job.plan.limit), seconds=job.plan.limit)
 
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors import numpy as safetensors
 
-from drystone._files import DamagedError, check, digest, replacing
+from drystone._files import check, digest, replacing
+from drystone.errors import DamagedError
 from drystone.flows.architecture import Architecture
 from drystone.flows.flow import Flow
 from drystone.simulation.support import Support

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from drystone._parallel import Executor, as_they_end, cores, crew
+from drystone._parallel import Executor, as_completed, cores, worker_pool
 from drystone.errors import ConvergenceWarning
 from drystone.flows.flow import Flow
 from drystone.flows.kernels.blas import single_threaded
@@ -126,12 +126,12 @@ def train(
     with (
         tqdm(total=len(jobs), unit="member", disable=None if progress is None else not progress) as bar,
         # Torch has one random state per process and threads of its own: its members take turns.
-        crew(client, 1 if engine == "torch" else workers or cores(), "threads") as hands,
+        worker_pool(client, 1 if engine == "torch" else workers or cores(), "threads") as pool,
     ):
         _show(bar, done)
-        shared = hands.share(data)
+        shared = pool.share(data)
         # All at once: a job is a few numbers, and a cluster that grows on demand sees how many there are.
-        for job, future in as_they_end(waiting, lambda job: hands.submit(run, job, shared), lambda: len(jobs)):
+        for job, future in as_completed(waiting, lambda job: pool.submit(run, job, shared), lambda: len(jobs)):
             outcome = future.result()
             if outcome.fit.diverged:
                 done[job.name] = None

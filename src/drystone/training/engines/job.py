@@ -81,9 +81,10 @@ def _attempt(job: Job, data: Data, restart: int) -> Outcome:
             result = fit(learner, data.training, job.schedule, rng)
         return Outcome(architecture, configuration, result, None, restart)
 
-    from drystone.training.engines.torch import TorchLearner, isolated_seed, with_state
+    from drystone._parallel import seeded
+    from drystone.training.engines.torch import TorchLearner, with_state
 
-    with isolated_seed(rng):
+    with seeded(int(rng.integers(2**63))):
         learner = TorchLearner(configuration, data, job.embedding, job.device, rng)
         result = fit(learner, data.training, job.schedule, rng)
     embedding = None if learner.embedding is None else with_state(learner.embedding, result.state)

@@ -7,8 +7,7 @@ so densities and draws are computed by the compiled kernels; only the embedding 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from drystone.flows.zuko import parameters_of, to_zuko
 from drystone.training.engines.loop import Data, State
 from drystone.training.sweep import Configuration
 
-__all__ = ["TorchLearner", "embed", "embedding_state", "isolated_seed", "with_state"]
+__all__ = ["TorchLearner", "embed", "embedding_state", "with_state"]
 
 # The gradient norm is held to this, as by the compiled engine.
 CLIP = 5.0
@@ -111,14 +110,6 @@ class TorchLearner:
     @staticmethod
     def _context(y: torch.Tensor, embedding: nn.Module | None) -> torch.Tensor:
         return y if embedding is None else embedding(y)
-
-
-@contextmanager
-def isolated_seed(rng: np.random.Generator) -> Iterator[None]:
-    """Seed torch inside and put its generators back as they were outside."""
-    with torch.random.fork_rng():
-        torch.manual_seed(int(rng.integers(2**63)))
-        yield
 
 
 def embedding_state(embedding: nn.Module) -> State:
