@@ -77,7 +77,7 @@ def minisimbig(count=30):
     start = time.process_time()
     task.simulate(theta, rng)
     processor = (time.process_time() - start) / count
-    small = ds.tasks.MiniSimBIG(n=32)
+    small = MiniSimBIG(n=32)
     small.simulate(theta[:1], rng)
     return {
         "summaries": task.y_dim,
@@ -98,7 +98,7 @@ def store():
     with tempfile.TemporaryDirectory() as folder:
         disk = seconds(lambda: ds.simulate(task, n=100_000, directory=Path(folder) / str(time.time_ns())), 2)
         read = seconds(lambda: ds.Simulations.load(next(Path(folder).iterdir())), 2)
-    small = ds.tasks.MiniSimBIG(n=32)
+    small = MiniSimBIG(n=32)
     one, two = (seconds(lambda w=workers: ds.simulate(small, n=256, workers=w), 1) for workers in (1, 2))
     return {
         "slcp_100000_in_memory_seconds": memory,

@@ -13,34 +13,53 @@ from drystone._messages import unknown
 if TYPE_CHECKING:
     from experiments.record import Experiment, Record
 
-__all__ = ["NAMES", "TITLES", "Reproduced", "experiment", "reproduce"]
+__all__ = ["NAMES", "PAPER", "TITLES", "Outcome", "experiment", "run"]
 
-# A module each, with an `EXPERIMENT`; imported when asked for.
+# One module per name, with an `EXPERIMENT`; imported when it is run.
 TITLES = {
+    "table1": "forms × scores: which cells exist, in the paper and here",
+    "table2": "best, uniform and stacked: fifty affine flows (MAF) of the paper's sweep, three tasks",
+    "table3": "the ranges of the paper's sweep",
+    "table4": "best, uniform and stacked: fifty spline flows (NSF), five tasks",
+    "figure1": "mini-SimBIG: rank histograms of four members, and the log densities of all",
+    "figure5": "exact, best and stacked posterior of one simulation, four tasks",
     "toy": "the toy: tension among objectives, and efficiency of hybrids",
-    "table1": "best, uniform and stacked: fifty affine flows (MAF) of the paper's sweep, three tasks",
-    "table2": "best, uniform and stacked: fifty spline flows (NSF), five tasks",
     "epochs": "SLCP: log density against epochs of training",
     "stacking_size": "SLCP: log density against the number of stacking simulations",
+    "simbig": "mini-SimBIG: best, uniform and stacked, and ranks before and after",
+    "simbig_maf": "the same with the paper's sweep of a hundred wide affine flows",
     "ranks": "rank statistics before and after stacking, five tasks",
     "gap": "divergence from the exact posterior in nats, by method, five tasks",
     "local": "local weights against global ones, five tasks",
     "c2st": "classifier two-sample tests against reference posteriors, five tasks",
     "crude": "many crude members against a few careful ones, at equal work",
     "tensions": "SLCP: every form × score, judged by every metric",
-    "simbig": "mini-SimBIG: best, uniform and stacked, and ranks before and after",
 }
 NAMES = tuple(TITLES)
 
+# What the paper numbers → the experiments that make it. Figure 2 is a diagram of the workflow.
+PAPER = {
+    "table1": ("table1",),
+    "table2": ("table2", "simbig"),
+    "table3": ("table3",),
+    "table4": ("table4",),
+    "figure1": ("figure1",),
+    "figure3": ("toy",),
+    "figure4": ("toy",),
+    "figure5": ("figure5",),
+    "figure6": ("epochs", "stacking_size"),
+    "figure7": ("simbig",),
+}
+
 
 @dataclass(frozen=True)
-class Reproduced:
-    """What came of an experiment.
+class Outcome:
+    """An experiment that was run.
 
     Attributes:
         record: The numbers, with their configuration.
-        table: The same as Markdown.
-        files: What was written: the record as JSON, and figures.
+        table: The numbers as Markdown.
+        files: The files that were written: the record as JSON, and figures.
     """
 
     record: Record
@@ -58,33 +77,34 @@ def experiment(name: str) -> Experiment:
     return import_module(f"experiments.{name}").EXPERIMENT
 
 
-def reproduce(
+def run(
     name: str,
     *,
     quick: bool = False,
     directory: str | os.PathLike[str] = "runs/paper",
     workers: int | None = None,
     seed: int = 0,
-) -> Reproduced:
+) -> Outcome:
     """Run an experiment; continue one that was interrupted.
 
     Args:
-        name: Of the experiment; see ``TITLES``.
-        quick: A small version that takes a minute or two, to see that everything works.
-        directory: Where members, tables and results are kept. Experiments share members, so give all the same.
-        workers: Cores to use; None for all.
-        seed: Decides everything random.
+        name: Name of the experiment; see ``TITLES``.
+        quick: Run a small version that takes a minute or two, to see that everything works.
+        directory: Where members, tables and results are stored. Experiments share members, so that all are best
+            run in the same directory.
+        workers: Number of cores to use; None for all.
+        seed: Seed of everything random.
 
     Returns:
-        The numbers, and the files written: ``results/NAME.json`` and ``figures/*.png`` in the directory.
+        The numbers, and the files written: ``results/NAME.json`` and ``figures/*.png`` in the directory
+        (``quick/`` holds both if ``quick``).
     """
     from drystone._parallel import cores
     from experiments.ensembles import Plan
 
-    found, directory = experiment(name), Path(directory)
-    plan = Plan(directory, quick, workers or cores(), seed)
-    record = found.record(name, plan)
+    chosen, directory = experiment(name), Path(directory)
+    record = chosen.record(name, Plan(directory, quick, workers or cores(), seed))
     path = directory / ("quick" if quick else "results") / f"{name}.json"
     record.save(path)
-    files = (path, *found.draw(record, directory / ("quick" if quick else "figures")))
-    return Reproduced(record, found.table(record.result), files)
+    files = (path, *chosen.draw(record, directory / ("quick" if quick else "figures")))
+    return Outcome(record, chosen.table(record.result), files)

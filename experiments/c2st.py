@@ -30,7 +30,7 @@ QUICK_OBSERVATIONS, QUICK_DRAWS = 1, 100
 
 
 def references(setting: Setting, plan: Plan, n: int) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
-    """Return where they are from, and pairs of an observation (m,) and n draws of its posterior (n, d)."""
+    """Return the references' source, and pairs of an observation (m,) and n draws of its posterior (n, d)."""
     rng, folder = np.random.default_rng(plan.seed), os.environ.get("DRYSTONE_SBIBM_DATA")
     if folder is None:
         task = tasks.get(setting.task)

@@ -3,8 +3,8 @@ r"""Thousands of summaries to a few dozen numbers: regressions on θ, and princi
 .. math:: c(y) = \left( \frac1F \sum_f m_f(y),\; P^\top z(y) \right)
 
 The regressions :math:`m_f` predict the standardised, unbounded parameters; each is fitted without one fold of the
-training rows. A training row is shown the prediction of the one regression that has not seen it, so that what the
-flows learn of its accuracy holds for new data; new data are shown the average of all.
+training rows. A training row is shown the prediction of the one regression that was fitted without it, so that the
+flows learn an accuracy that holds for new data; new data are shown the average of all regressions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from drystone.training.preprocessing import Conditioning, Scaling
 __all__ = ["Compression", "compress"]
 
 Array = NDArray[np.floating]
-# Of the networks; early stopping decides how many epochs are used.
+# Settings of the networks; early stopping decides how many epochs are used.
 UNITS, DROPOUT, BATCH, RATE, DECAY, EPOCHS, PATIENCE = 256, 0.3, 128, 1e-3, 1e-4, 60, 6
 
 
@@ -35,8 +35,8 @@ class Compression:
     Attributes:
         scaled: Standardises and clips the summaries.
         components: The same, reduced to principal components.
-        networks: One regression a fold.
-        training: What the training rows are shown, (N, d + components).
+        networks: One regression per fold.
+        training: The compressed training rows, (N, d + components).
     """
 
     scaled: Conditioning
@@ -45,7 +45,7 @@ class Compression:
     training: NDArray[np.float32]
 
     def __call__(self, y: Array) -> NDArray[np.float32]:
-        """Return what new rows y (N, m) are shown, (N, d + components)."""
+        """Return new rows y (N, m), compressed to (N, d + components)."""
         z = self.scaled(y)
         regressions = np.mean([predict(network, z) for network in self.networks], axis=0)
         return np.hstack([regressions, self.components(y)]).astype(np.float32)

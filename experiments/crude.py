@@ -1,4 +1,4 @@
-"""Many crude members or a few careful ones? The same number of member-epochs spent on 10, 50, 200 or 1000."""
+"""Many crude members or a few careful ones: the same number of member-epochs spent on 10, 50, 200 or 1,000."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["EXPERIMENT"]
 # Members × epochs = 2,000 in all of them.
 SPLIT = {10: 200, 50: 40, 200: 10, 1000: 2}
 QUICK_SPLIT = {2: 12, 8: 3}
-# A thousand members meet a thousand stacking simulations, so that a prior on the weights may matter.
+# As many stacking simulations as members, at the most, so that a prior on the weights may matter.
 PRIOR = Mixture(concentration=1.1)
 
 
 def setting(K: int, epochs: int) -> Setting:
-    """Return K members of equally many epochs, none stopped early; of each the best epoch is kept."""
+    """Return K members, each trained for the same number of epochs and used at its best one."""
     return Setting("slcp", "nsf", Sweep(), K, epochs=epochs, patience=None, label=f"{K}x{epochs}")
 
 

@@ -1,8 +1,8 @@
-r"""What the experiments share: an ensemble for a task, trained once and kept on disk, and its tables.
+"""Ensembles that the experiments share: trained once per task and setting, stored on disk with their tables.
 
 All members of a setting are trained on the same simulations; the weights are fitted to others, and every number is
-measured on others again. Whatever is finished on disk is read, so the experiments can be run in any order, and
-again after an interruption.
+measured on a third set. Results that are on disk are read, so the experiments can be run in any order, and again
+after an interruption.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ TASKS = ("two_moons", "slcp", "sir", "gaussian_mixture", "lotka_volterra")
 
 
 def _counts(y: Array) -> Array:
-    """Counts and their logarithms: of an epidemic the peak is linear, the tails are exponential in θ."""
+    """Return counts and their logarithms: an epidemic's peak is linear in θ, its tails are exponential."""
     return np.concatenate([y / 1000, np.log1p(y)], axis=-1)
 
 
-# What the networks are shown of y, where that is not y itself; the data of Lotka–Volterra span thirteen decades.
+# Transforms of y before training, where there is one; the data of Lotka–Volterra span thirteen decades.
 SHOWN: dict[str, Callable[[Array], Array]] = {"lotka_volterra": np.log, "sir": _counts}
 
-# Exact posteriors cost a second a data set where they need sampling: as many test rows as take some minutes.
+# Exact posteriors that need sampling take a second per data set: as many test rows as some minutes allow.
 EXACT_ROWS = {"sir": 500, "lotka_volterra": 250}
 EXACT_BLOCK = 25
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How and where to run.
+    """Size and place of a run.
 
     Attributes:
-        directory: Where members, tables and results are kept.
-        quick: A small version that takes a minute or two, to see that everything works.
-        workers: Cores to use.
-        seed: Decides everything random.
+        directory: Directory of members, tables and results.
+        quick: Whether to run a small version that takes a minute or two, to see that everything works.
+        workers: Number of cores to use.
+        seed: Seed of everything random.
     """
 
     directory: Path
@@ -69,19 +69,19 @@ class Setting:
 
     Attributes:
         task: Name of the task.
-        family: Of the members' flows.
-        sweep: What their hyperparameters are drawn from.
-        members: How many, K.
-        training: Simulations all members are trained on.
-        stacking: Simulations the weights are fitted to.
-        test: Simulations everything is measured on.
+        family: Family of the members' flows.
+        sweep: Ranges that their hyperparameters are drawn from.
+        members: Number of members, K.
+        training: Number of simulations that all members are trained on.
+        stacking: Number of simulations that the weights are fitted to.
+        test: Number of simulations that everything is measured on.
         epochs: The most epochs of training.
         patience: Stop after so many epochs without a better validation loss; None never to stop early.
         cuts: How often, before stopping, the learning rate is cut instead.
         bounded: Whether the members keep to the prior's support.
         snapshots: Epochs after which a copy of each member is kept.
-        draws: Draws a member and simulation, behind ranks, moments and quantiles.
-        label: Tells apart settings of the same family and task on disk.
+        draws: Draws per member and simulation, for ranks, moments and quantiles.
+        label: Tells settings of the same family and task apart on disk.
     """
 
     task: str
@@ -109,17 +109,17 @@ class Setting:
         )  # fmt: skip
 
     def under(self, plan: Plan) -> Setting:
-        """Return the setting as the plan wants it."""
+        """Return the setting itself, or its small version if the plan is quick."""
         return self.small() if plan.quick else self
 
     def folder(self, plan: Plan) -> Path:
-        """Return where it is kept."""
+        """Return the directory of the members and their tables."""
         parts = (self.family, self.task, self.label, "quick" if plan.quick else "", f"seed{plan.seed}")
         return plan.directory / "ensembles" / "-".join(part for part in parts if part)
 
 
 def simulations(setting: Setting, plan: Plan, use: Use) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return parameters (N, d) and data as the simulator gives them (N, m)."""
+    """Return parameters (N, d) and untransformed data (N, m)."""
     # Far from the small seeds with which the sweeps were chosen.
     seed = 1000 + 10 * plan.seed + ("training", "stacking", "test").index(use)
     theta, y = simulate(tasks.get(setting.task), n=getattr(setting.under(plan), use), seed=seed)
@@ -127,7 +127,7 @@ def simulations(setting: Setting, plan: Plan, use: Use) -> tuple[NDArray[np.floa
 
 
 def shown(task: str, y: Array) -> Array:
-    """Return what the networks are shown of data y (N, m)."""
+    """Return data y (N, m) as the networks see them."""
     return SHOWN.get(task, np.asarray)(y)
 
 
@@ -150,13 +150,13 @@ def tables(setting: Setting, plan: Plan) -> tuple[Table, Table]:
 
 
 def of_both(validation: Table, test: Table) -> tuple[Table, Table]:
-    """Return both without the members that failed on one of them."""
+    """Return both tables without the members that failed on one of them."""
     names = [name for name in validation.names if name in test.names]
     return validation.select(members=names), test.select(members=names)
 
 
 def tabulated(ensemble: Ensemble, setting: Setting, plan: Plan, use: Use) -> Table:
-    """Return some members on some of the setting's simulations."""
+    """Return a table of the members on the setting's simulations for one use."""
     theta, y = simulations(setting, plan, use)
     return tabulate(
         ensemble, theta, shown(setting.task, y), draws=setting.under(plan).draws, seed=plan.seed,
@@ -167,7 +167,7 @@ def tabulated(ensemble: Ensemble, setting: Setting, plan: Plan, use: Use) -> Tab
 
 
 def exact(setting: Setting, plan: Plan) -> NDArray[np.float64]:
-    """Return the exact posterior's log density at the first test simulations, (R,): what none can beat."""
+    """Return the exact posterior's log density at the first test simulations, (R,); no mean is higher."""
     task = tasks.get(setting.task)
     theta, y = simulations(setting, plan, "test")
     rows = min(len(theta), 20 if plan.quick else EXACT_ROWS.get(task.name, len(theta)))

@@ -1,4 +1,4 @@
-"""Log density against epochs: how long members must be trained for the best one, and for the stack."""
+"""Figure 6, left: log density of best, uniform and stacked against epochs of training."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return a row an epoch."""
+    """Return one row per epoch."""
     rows = [[epoch, *(estimate(row[m]) for m in row)] for epoch, row in result["epochs"].items()]
     early = result["early"]
     gain = f"Stacked at epoch {early['stacked at']} over the best member at epoch {early['best at']}"

@@ -1,4 +1,4 @@
-"""How the experiments' figures look."""
+"""Parts that the experiments' figures share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def curve(ax: Axes, x: Sequence[float], values: Sequence[Mapping[str, float]], l
 
 
 def rank_panels(ranks: Mapping[str, Any]) -> Figure:
-    """Draw the distribution of each parameter's ranks minus the diagonal, and where calibrated ones lie."""
+    """Draw the distribution of each parameter's ranks minus the diagonal, over the band of calibrated ones."""
     import matplotlib.pyplot as plt
 
     from drystone.diagnostics import ecdf_band

@@ -1,4 +1,4 @@
-r"""How far from the truth: the Kullback–Leibler divergence of each method from the exact posterior, in nats.
+r"""Distance from the truth: the Kullback–Leibler divergence of each method from the exact posterior, in nats.
 
 .. math:: \mathrm{KL} = \mathrm E_{p(\theta, y)} [\log p(\theta \mid y) - \log q(\theta \mid y)]
 
@@ -24,12 +24,12 @@ from experiments.settings import spline
 __all__ = ["EXPERIMENT"]
 
 SETTINGS = [spline(task) for task in TASKS]
-# The hybrid's share of calibration: worth about a hundredth of a nat, for a D of 1e-4.
+# Weight of the ranks in the hybrid: about a hundredth of a nat, for a D of 1e-4.
 RANK = 100.0
 
 
 def fits(validation: Table) -> dict[str, Stacking]:
-    """Stack in every way, and what stacking is held against."""
+    """Stack with global, hybrid and local weights; add the best member and uniform weights."""
     return {
         **rivals(validation),
         "hybrid": stack(validation, Mixture(), LogScore() + RANK * RankCvM()),
@@ -38,7 +38,7 @@ def fits(validation: Table) -> dict[str, Stacking]:
 
 
 def run(plan: Plan) -> dict[str, Any]:
-    """Return task → method → divergence, and what share of the best member's stacking takes away."""
+    """Return task → method → divergence and gain over the best member."""
     results = {}
     for setting in SETTINGS:
         log_p = exact(setting, plan)

@@ -1,4 +1,4 @@
-"""Rank statistics before and after stacking: how far from uniform the ranks of the true parameters are."""
+"""Figure 7 for the benchmark tasks: how far from uniform ranks are, before and after stacking."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT", "rank_curves", "rank_rows"]
 
 SETTINGS = [spline(task) for task in TASKS]
-# So much that it is seen: D of calibrated ranks is 1/(6N), so this is worth a tenth of a nat.
+# Large enough to be seen: D of calibrated ranks is 1/(6N), so this is worth a tenth of a nat.
 HYBRID, RANK = "log + rank", 1000.0
 GRID = np.linspace(0, 1, 101)
 (DISTANCE,) = (metric for metric in METRICS if metric.name.startswith("rank distance"))
@@ -46,12 +46,12 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def fits(validation: Table) -> dict[str, Stacking]:
-    """Stack by the log score, alone and with the ranks, and what stacking is held against."""
+    """Stack by the log score, alone and with the ranks; add the best member and uniform weights."""
     return rivals(validation) | {HYBRID: stack(validation, Mixture(), LogScore() + RANK * RankCvM())}
 
 
 def rank_rows(validation: Table, test: Table) -> dict[str, Any]:
-    """Return the rank distance of each method, and what exactly calibrated ranks give on average."""
+    """Return the rank distance of each method, and the average of exactly calibrated ranks."""
     # Our best member is that by log density; names of our own, because those of `compare` mean the best by ranks.
     ours = {f"{name} by density": fit for name, fit in fits(validation).items()}
     frame = compare(validation, test, ours, metrics=(DISTANCE,)).frame.set_index("method")
@@ -76,7 +76,7 @@ def rank_curves(validation: Table, test: Table) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return one row per task, in units of what exactly calibrated ranks give on average."""
+    """Return one row per task, in units of the average of exactly calibrated ranks."""
     methods = (*METHODS, HYBRID)
     rows = [
         [task, *(f"{row[m]['value'] / row['floor']:.1f} ± {row[m]['se'] / row['floor']:.1f}" for m in methods)]
@@ -86,7 +86,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def draw(result: dict[str, Any]) -> Figure:
-    """Draw SLCP's rank distributions, a panel a parameter."""
+    """Draw SLCP's rank distributions, one panel per parameter."""
     return rank_panels(result["slcp"])
 
 

@@ -1,4 +1,4 @@
-"""What an experiment is, and the record of one that was run."""
+"""An experiment, and the record of one that was run."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Record:
     """An experiment that was run: everything its tables and figures are made from.
 
     Attributes:
-        name: Of the experiment.
+        name: Name of the experiment.
         quick: Whether it was the small version.
-        seed: Of everything random.
-        seconds: Wall time of this run, which may have found members and tables on disk.
-        versions: Of Drystone, Python and the libraries beneath.
-        result: What was found, with the configuration that gave it.
+        seed: Seed of everything random.
+        seconds: Wall time of this run, which may have read members and tables from disk.
+        versions: Versions of Drystone, Python and the libraries beneath.
+        result: The numbers, with the configuration they were made with.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Experiment:
     Attributes:
         run: Plan to result, plain data.
         table: Result to Markdown.
-        figures: File name (without its ending) to what draws it from the result.
+        figures: File name (without its ending) to the function that draws it from the result.
     """
 
     run: Callable[[Plan], dict[str, Any]]

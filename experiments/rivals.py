@@ -1,4 +1,4 @@
-"""What stacking is held against, and log densities of all of them."""
+"""Baselines of stacking, the best member and uniform weights, and the log densities of all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def mean(rows: np.ndarray) -> dict[str, float]:
 
 
 def density_table(ensemble: Ensemble, setting: Setting, plan: Plan, use: Use) -> Table:
-    """Return the members' densities alone, which take no time, on some of the setting's simulations."""
+    """Return a table of densities alone, which take little time, on the setting's simulations for one use."""
     theta, y = simulations(setting, plan, use)
     y = shown(setting.task, y)
     return Table(theta, y, log_q=ensemble.log_prob(theta, y, workers=plan.workers), names=ensemble.names)

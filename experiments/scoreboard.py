@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,19 +17,34 @@ from drystone.stacking.stack import stack
 from drystone.table import Table
 from experiments.ensembles import Plan, Setting, exact, tables
 from experiments.markdown import estimate, grid, number
-from experiments.published import published
+from experiments.published import Printed, published
 from experiments.rivals import mean
 
-__all__ = ["METHODS", "board", "gain", "run", "scoreboard", "shortfalls", "summary"]
+__all__ = [
+    "METHODS",
+    "PAPER_COLUMN",
+    "PER_CENT",
+    "board",
+    "gain",
+    "measured",
+    "printed",
+    "run",
+    "scoreboard",
+    "shortfalls",
+    "summary",
+]
 
 METHODS = ("best", "uniform", "stacked")
 ALPHA = 0.1
+# As it is shown: the paper has coverage errors in per cent.
+PER_CENT = {"coverage error": "coverage error, %"}
 # The exact posterior's log density less the stack's, on the same rows: the divergence, in nats.
 GAP = "stacked, below it"
+PAPER_COLUMN = f"paper: {' / '.join(METHODS)}"
 
 
 def _coverage_error(view: View, a: np.ndarray) -> np.ndarray:
-    """|coverage − 90 %|, averaged over parameters: of aggregated intervals by their ends, else by ranks."""
+    """Return |coverage − 90 %|, averaged over parameters: of aggregated intervals by their ends, else by ranks."""
     if isinstance(view, IntervalView):
         lower, upper = view.interval(ALPHA).numpy().transpose(2, 0, 1)
         inside = (lower <= view.theta.numpy()) & (view.theta.numpy() <= upper)
@@ -96,15 +111,32 @@ def board(result: dict[str, Any], family: str) -> str:
             lines.append(
                 [
                     task if first else "",
-                    metric,
-                    *(estimate(methods[method]) for method in METHODS),
-                    estimate(gain(methods, "gain"), "+"),
-                    " / ".join(number(published(family, task, metric, method)) for method in METHODS),
+                    PER_CENT.get(metric, metric),
+                    *(measured(metric, methods[method]) for method in METHODS),
+                    measured(metric, gain(methods, "gain"), "+"),
+                    printed(family, task, metric),
                     *([estimate(row["exact"]), estimate(row["exact"]["gap"])] if first else ["", ""]),
                 ]
             )
-    head = ["task", "metric", *METHODS, "gain over best", f"paper: {' / '.join(METHODS)}", "exact posterior", GAP]
+    head = ["task", "metric", *METHODS, "gain over best", PAPER_COLUMN, "exact posterior", GAP]
     return f"{grid(head, lines)}\n\n{shortfalls(result)}"
+
+
+def measured(metric: str, value: Mapping[str, Any], sign: str = "") -> str:
+    """Return a value with its standard error, coverage errors in per cent."""
+    scale = 100 if metric in PER_CENT else 1
+    return estimate({"value": scale * value["value"], "se": scale * value["se"]}, sign)
+
+
+def printed(family: str, task: str, metric: str) -> str:
+    """Return the paper's best / uniform / stacked, or nothing where it has no such row."""
+    row = published(family, task, metric)
+    return " / ".join(_printed(row[method]) for method in METHODS) if row else ""
+
+
+def _printed(value: Printed) -> str:
+    text = number(value.value, value.decimals)
+    return text if value.se is None else f"{text} ± {value.se:.{value.decimals}f}"
 
 
 def gain(methods: dict[str, dict[str, Any]], column: str) -> dict[str, float]:
@@ -114,16 +146,17 @@ def gain(methods: dict[str, dict[str, Any]], column: str) -> dict[str, float]:
 
 def shortfalls(result: dict[str, Any]) -> str:
     """Return a sentence that names every cell where the stack is worse by more than a paired standard error."""
-    found = []
+    short_of = []
     for task, row in result["tasks"].items():
         for metric, methods in row["metrics"].items():
             for column, rival in (("gain", "best"), ("gain_over_uniform", "uniform")):
                 short = gain(methods, column)
                 if short["value"] < -short["se"]:
-                    found.append(f"{task}, {metric}, against {rival} ({estimate(short, '+')})")
-    if not found:
+                    unit = " %" if metric in PER_CENT else ""
+                    short_of.append(f"{task}, {metric}, against {rival} ({measured(metric, short, '+')}{unit})")
+    if not short_of:
         return "In no cell is the stack worse than best or uniform by more than a paired standard error."
-    return f"Worse by more than a paired standard error: {'; '.join(found)}."
+    return f"Worse by more than a paired standard error: {'; '.join(short_of)}."
 
 
 def summary(result: dict[str, Any], family: str) -> str:
@@ -131,7 +164,8 @@ def summary(result: dict[str, Any], family: str) -> str:
     rows = []
     for task, row in result["tasks"].items():
         methods = row["metrics"]["log density"]
-        paper = [number(published(family, task, "log density", method)) for method in ("best", "stacked")]
         ours = [estimate(methods[method]) for method in METHODS]
+        paper = [_printed(value) for value in published(family, task, "log density").values()]
         rows.append([task, *ours, *paper, estimate(row["exact"]), estimate(row["exact"]["gap"])])
-    return grid(["log density", *METHODS, "paper: best", "paper: stacked", "exact posterior", GAP], rows)
+    paper_columns = [f"paper: {method}" for method in METHODS]
+    return grid(["log density", *METHODS, *paper_columns, "exact posterior", GAP], rows)

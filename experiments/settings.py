@@ -1,4 +1,4 @@
-"""The ensembles of the paper's two tables: fifty affine flows of its own sweep, and fifty spline flows of ours."""
+"""The ensembles of Tables 2 and 4: fifty affine flows of the paper's sweep, and fifty spline flows of ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGE = replace(
 )
 SWEEPS = {
     "slcp": SMALL,
-    # Crescents a hundredth wide: what fits the least of all.
+    # Crescents a hundredth wide: the hardest shape of all.
     "two_moons": replace(LARGE, transforms=(5, 8), units=(64, 160), bins=(8, 16)),
 }
 # Their posteriors seldom meet the bounds of the prior, and are simpler without the bijection.

@@ -1,4 +1,4 @@
-"""How many simulations the weights of fifty members need, with and without a Dirichlet prior on them."""
+"""Figure 6, right: how many simulations fifty weights need, with and without a Dirichlet prior on them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SETTING = spline("slcp")
 POOL = 10_000
 SIZES, REPETITIONS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000), 30
 QUICK_SIZES, QUICK_REPETITIONS = (20, 100), 3
-# Each member is given a fifth of a simulation that only it explains: ten in all, for fifty members.
+# Worth a fifth of a simulation per member that it alone explains: ten in all, for fifty members.
 PRIOR = Mixture(concentration=1.2)
 
 
 def fits(validation: Table) -> dict[str, Stacking]:
-    """Stack with and without the prior, and what stacking is held against."""
+    """Stack with and without the prior; add the best member and uniform weights."""
     return rivals(validation) | {"with a Dirichlet prior": stack(validation, PRIOR)}
 
 

@@ -1,15 +1,14 @@
-"""Table 2: fifty spline flows on the five tasks."""
+"""Table 2: fifty affine flows of the paper's sweep on three tasks. Its fourth, SimBIG, is `simbig`'s."""
 
 from experiments import scoreboard
-from experiments.ensembles import TASKS
 from experiments.record import Experiment
-from experiments.settings import spline
+from experiments.settings import affine
 
 __all__ = ["EXPERIMENT", "SETTINGS"]
 
-SETTINGS = [spline(task) for task in TASKS]
+SETTINGS = [affine(task) for task in ("two_moons", "slcp", "sir")]
 
 EXPERIMENT = Experiment(
     lambda plan: scoreboard.run(SETTINGS, plan),
-    lambda result: scoreboard.board(result, "nsf"),
+    lambda result: scoreboard.board(result, "maf"),
 )

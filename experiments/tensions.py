@@ -1,4 +1,4 @@
-"""The whole table of forms and scores on SLCP: each cell stacked for its score and judged by every metric."""
+"""Table 1 in numbers: every form × score on SLCP, stacked for its score and judged by every metric."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTING = spline("slcp")
 DRAWS, ROWS = 100, 1_000
 
 
-def kept(plan: Plan, use: Use) -> Table:
+def with_draws(plan: Plan, use: Use) -> Table:
     """Return the members with their draws on the first simulations of a kind."""
     theta, y = (rows[:ROWS] for rows in simulations(SETTING, plan, use))
     return tabulate(
@@ -41,20 +41,20 @@ def kept(plan: Plan, use: Use) -> Table:
 
 def fits(table: Table) -> dict[str, Stacking]:
     """Stack every cell that is not blank."""
-    found = {}
+    stackings = {}
     for (form, score), cell in cells().items():
         if not cell.why_blank:
             with warnings.catch_warnings():
-                # Ranks alone are no strict criterion, and some descents stop early: that is what is to be seen.
+                # Ranks alone are no strict criterion, and some descents stop early; the table shows the effect.
                 warnings.simplefilter("ignore", UserWarning)
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                found[f"{form.__name__} × {score.__name__}"] = stack(table, form(), score())
-    return found
+                stackings[f"{form.__name__} × {score.__name__}"] = stack(table, form(), score())
+    return stackings
 
 
 def run(plan: Plan) -> dict[str, Any]:
     """Return cell → metric → value, its standard error, and its paired gain over the best member."""
-    validation, test = kept(plan, "stacking"), kept(plan, "test")
+    validation, test = with_draws(plan, "stacking"), with_draws(plan, "test")
     stackings = fits(validation)
     comparison = compare(validation, test, stackings)
     scores: dict[str, dict[str, dict[str, float]]] = {}
@@ -71,7 +71,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return one row per cell, a column a metric; the best of each column in bold."""
+    """Return one row per cell and one column per metric; the best of each column in bold."""
     better, scores = result["better"], result["scores"]
     leader = {
         metric: (max if way == "higher" else min)(
@@ -98,7 +98,7 @@ def draw(result: dict[str, Any]) -> Figure:
     values = np.array([[result["scores"][m].get(j, {}).get("value", np.nan) for j in metrics] for m in methods])
     signs = np.array([1 if result["better"][j] == "lower" else -1 for j in metrics])
     excess = values * signs - np.nanmin(values * signs, axis=0)
-    # Uniform weights are the unit: what one gets without stacking.
+    # Uniform weights, which need no stacking, are the unit.
     shown_excess = excess / np.maximum(excess[methods.index("uniform")], 1e-12)
     figure, ax = plt.subplots(figsize=(8.2, 0.28 * len(methods) + 1.4), layout="constrained")
     image = ax.imshow(np.clip(shown_excess, 0, 2), cmap="YlGnBu", aspect="auto", vmin=-0.2, vmax=2)

@@ -1,4 +1,4 @@
-"""The toy's two figures: tension among objectives, and efficiency of hybrid stacking.
+"""Figures 3 and 4, the toy: tension among objectives, and efficiency of hybrid stacking.
 
 Tension: weights fitted for one objective, judged by all of them on fresh simulations. Efficiency: Kullback–Leibler
 divergence from the true posterior, by quadrature, of weights fitted to N simulations, for the log score alone and
@@ -20,6 +20,7 @@ from drystone.stacking.stack import stack
 from experiments.ensembles import Plan
 from experiments.figures import panel
 from experiments.markdown import grid, number
+from experiments.published import TOY
 from experiments.record import Experiment
 
 if TYPE_CHECKING:
@@ -35,14 +36,12 @@ OBJECTIVES = {
     "interval": IntervalScore(0.1),
     "log + rank": LogScore() + 10 * RankCvM(),
 }
-# The paper's λ = 100 multiplies a term that is not averaged over the N simulations: λ/N in ours, which is.
-PAPER_LAMBDA = 100
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
 
 
 def run(plan: Plan) -> dict[str, Any]:
     """Return both figures' numbers."""
-    first = 10_000 * plan.seed  # the seeds of a run follow it
+    first = 10_000 * plan.seed  # first of the seeds of a run
     return {
         "tension": tension(200, 300, 50, first) if plan.quick else tension(2000, 5000, 200, first),
         "efficiency": efficiency((30, 100), 4, 50, first) if plan.quick else efficiency(SIZES, 100, 200, first),
@@ -50,7 +49,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def divergence(weights: np.ndarray) -> float:
-    """KL(N(0, 1) ‖ mixture) by quadrature; the toy is the same at every y."""
+    """Return KL(N(0, 1) ‖ mixture) by quadrature; the toy is the same at every y."""
     t = np.linspace(-12, 12, 2001)
     q = sum(w * norm.pdf(t, m.shift, m.sd) for w, m in zip(weights, toy.MEMBERS.values(), strict=True))
     return float(np.trapezoid(norm.pdf(t) * (norm.logpdf(t) - np.log(q)), t))
@@ -75,9 +74,10 @@ def efficiency(sizes: Sequence[int], repetitions: int, draws: int, first: int) -
     best = min(divergence(stack(toy.table(100_000, first + r, 2)).weights) for r in (10, 11))
     curves: dict[str, list[list[float]]] = {"log": [], "log + rank moments": []}
     for N in sizes:
+        # The paper's λ multiplies a term that is not averaged over the N simulations: λ/N in ours, which is.
         for name, score in (
             ("log", LogScore()),
-            ("log + rank moments", LogScore() + PAPER_LAMBDA / N * RankMoments()),
+            ("log + rank moments", LogScore() + TOY.hybrid / N * RankMoments()),
         ):
             fits = [stack(toy.table(N, first + 1000 + r, draws), score=score) for r in range(repetitions)]
             curves[name].append([divergence(fit.weights) for fit in fits])
@@ -143,9 +143,20 @@ def draw_efficiency(result: dict[str, Any]) -> Figure:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return the weights, a row an objective."""
+    """Return the members, exactly known, and the weights that each objective gives them."""
+    members = []
+    for (name, member), alone in zip(toy.MEMBERS.items(), np.eye(len(toy.MEMBERS)), strict=True):
+        real = f"{number(100 * coverage(member), 0)} %"
+        members.append([name, number(member.shift, 1), number(member.sd), number(divergence(alone)), real])
+    head = ["member", "bias", "standard deviation", "KL from the truth", "real coverage of its 95 % interval"]
     rows = [[name, *(number(w) for w in weights)] for name, weights in result["tension"]["weights"].items()]
-    return grid(["fitted for", *toy.MEMBERS], rows)
+    return f"{grid(head, members)}\n\n{grid(['fitted for', *toy.MEMBERS], rows)}"
+
+
+def coverage(member: toy.Gaussian, level: float = 0.95) -> float:
+    """Return the probability under the true posterior of a member's central interval."""
+    half = norm.ppf((1 + level) / 2) * member.sd
+    return float(norm.cdf(member.shift + half) - norm.cdf(member.shift - half))
 
 
 EXPERIMENT = Experiment(

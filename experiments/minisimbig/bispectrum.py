@@ -74,7 +74,7 @@ class Bispectrum:
         return sums[:, j, k, i]
 
     def _shell_fields(self, modes: Complex) -> Real:
-        """Fields of the modes of each shell, plain and times L₂(μ); shape (2, shells, n³)."""
+        """Return fields of the modes of each shell, plain and times L₂(μ); shape (2, shells, n³)."""
         fields = np.empty((2, self.shells, self.grid.n**3), np.float32)
         only = np.zeros(modes.size, np.complex64)
         for shell, member in enumerate(self.members):

@@ -79,14 +79,14 @@ class Lagrangian:
         return self.grid.backward(modes).ravel()
 
     def _amplitude(self, k: NDArray[np.float64], power: NDArray[np.float64]) -> Real:
-        """Square root of the spectrum for each possible value of the integer |n|², zero for the mean."""
+        """Return the square root of the spectrum for each possible value of the integer |n|², zero for the mean."""
         squared = np.arange(1, 3 * (self.grid.n // 2) ** 2 + 1)
         log_k = np.log(np.sqrt(squared) * self.grid.k_fundamental)
         spectrum = np.exp(np.interp(log_k, np.log(k), np.log(power)))
         return np.concatenate([[0.0], np.sqrt(spectrum / self.grid.cell**3)]).astype(np.float32)
 
     def _source(self, delta: Complex) -> Complex:
-        """Modes of (3/7) S."""
+        """Return the modes of (3/7) S."""
         xx, yy, zz, xy, xz, yz = (self.grid.backward(t * delta) for t in self.tidal)
         source = xx * yy + xx * zz + yy * zz - xy**2 - xz**2 - yz**2
         return self.grid.forward(source) * np.float32(3 / 7)

@@ -54,8 +54,8 @@ class MiniSimBIG(Task):
     The likelihood is intractable. Standardised summaries are heavy-tailed: clip them at ±6.
 
     Args:
-        n: Cells a side, even; 64 gives 3,677 summaries at about 0.3 s each, 32 gives 903 at a tenth of that.
-        box: Side of the box in Mpc/h; 10 Mpc/h a cell by default.
+        n: Cells per side, even; 64 gives 3,677 summaries in about 0.3 s, 32 gives 903 in a tenth of that.
+        box: Side of the box in Mpc/h; 10 Mpc/h per cell by default.
     """
 
     name = "minisimbig"
@@ -81,7 +81,7 @@ class MiniSimBIG(Task):
 
 
 class _Model:
-    """Everything that is the same for all simulations of one box."""
+    """The parts that all simulations of one box share."""
 
     def __init__(self, n: int, box: float) -> None:
         self.grid = Grid(n, box)
@@ -98,7 +98,7 @@ class _Model:
         return self.summaries(field, count)
 
     def summaries(self, field: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-        """Measure log N, log P₀, P₂/P₀, P₄/P₀, both multipoles of Q, and the wavelet statistics."""
+        """Return log N, log P₀, P₂/P₀, P₄/P₀, both multipoles of Q, and the wavelet statistics."""
         modes = self.grid.forward(field)
         p0, p2, p4 = self.power_spectrum(modes)
         q0, q2 = self.bispectrum(modes, p0)

@@ -11,16 +11,19 @@ import torch
 from experiments.__main__ import main
 from experiments.compression import compress
 from experiments.ensembles import Plan, Setting, exact, members, shown, simulations, tables
-from experiments.published import published
+from experiments.figure1 import examples, histogram
+from experiments.figure5 import counts_of, panel, regions
+from experiments.published import FIGURE3, TABLE1, TABLE2, TABLE3, TABLE4, TOY, published
 from experiments.ranks import rank_curves, rank_rows
 from experiments.record import Record
 from experiments.rivals import log_densities, mean, rivals
-from experiments.scoreboard import COVERAGE, scoreboard, shortfalls
+from experiments.scoreboard import COVERAGE, printed, scoreboard, shortfalls
+from experiments.toy import coverage, divergence
 from scipy.stats import norm
 
 import drystone as ds
 from drystone.training.member import TrainedMember
-from experiments import NAMES, experiment, reproduce
+from experiments import NAMES, PAPER, experiment
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +32,27 @@ def toy_tables():
 
 
 def test_an_unknown_experiment_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"unknown experiment 'table3'; known: c2st, .*Did you mean 'table"):
-        reproduce("table3")
+    with pytest.raises(ValueError, match=r"unknown experiment 'table5'; known: c2st, .*Did you mean 'table"):
+        experiment("table5")
 
 
 def test_the_command_lists_the_experiments(capsys):
     assert main([]) == 0
-    said = capsys.readouterr().out
-    for name in NAMES:
-        assert name in said
+    listing = capsys.readouterr().out
+    for name in (*NAMES, "figure3", "figure4", "figure6", "figure7"):
+        assert f"  {name} " in listing
+
+
+def test_every_table_and_figure_of_the_paper_but_the_diagram_has_an_experiment():
+    assert set(PAPER) == {*(f"table{i}" for i in range(1, 5)), *(f"figure{i}" for i in (1, 3, 4, 5, 6, 7))}
+    assert {name for names in PAPER.values() for name in names} <= set(NAMES)
+
+
+def test_a_number_of_the_paper_runs_all_its_experiments(monkeypatch, capsys):
+    monkeypatch.setattr("experiments.__main__.run", lambda name, **options: f"{name} {options['seed']}")
+    assert main(["figure6", "--seed", "3"]) == 0
+    assert main(["table2"]) == 0
+    assert capsys.readouterr().out == "epochs 3\nstacking_size 3\ntable2 0\n"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,13 +74,27 @@ def run(name, directory):
     return record
 
 
-def test_table1_runs_from_one_command(tmp_path):
-    record = run("table1", tmp_path)
+def test_table2_runs_from_one_command(tmp_path):
+    record = run("table2", tmp_path)
     assert list(record.result["tasks"]) == ["two_moons", "slcp", "sir"]
     for row in record.result["tasks"].values():
         assert set(row["metrics"]) == {"log density", "coverage error", "moment error"}
         # No density beats the exact posterior's, in the mean.
         assert row["exact"]["gap"]["value"] > -4 * row["exact"]["gap"]["se"]
+
+
+def test_table1_has_the_papers_cells_and_those_beyond(tmp_path):
+    blank = run("table1", tmp_path).result["cells"]
+    for form, score in TABLE1:
+        assert not blank[form][score]
+    assert blank["IntervalAggregation"]["LogScore"]
+    assert "| Mixture | § 2.1 | § 2.2 | ✓ |" in experiment("table1").table({"cells": blank})
+
+
+def test_table3_is_the_papers(tmp_path):
+    result = run("table3", tmp_path).result
+    printed_ranges = {b: {key: [r.low, r.high] for key, r in row.items()} for b, row in TABLE3.items()}
+    assert result == printed_ranges
 
 
 def test_the_toy_runs_from_one_command(tmp_path):
@@ -80,7 +109,7 @@ def shared_directory(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("toy", "table1")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("toy", "table1", "table2", "table3")])
 def test_the_others_run_from_one_command(name, shared_directory):
     run(name, shared_directory)
 
@@ -186,8 +215,71 @@ def test_shortfalls_are_named():
 
 
 def test_the_papers_numbers_are_those_it_prints_and_no_others():
-    assert published("nsf", "lotka_volterra", "log density", "stacked") == 13.47
-    assert published("maf", "lotka_volterra", "log density", "stacked") is None
+    assert published("nsf", "lotka_volterra", "log density")["stacked"] == (13.47, 0.02, 2)
+    assert published("maf", "lotka_volterra", "log density") == {}
+    assert printed("maf", "simbig", "log density") == "15.6 / 16.7 / 17.0"
+    assert printed("nsf", "slcp", "moment error") == "0.86 ± 0.02 / 0.99 ± 0.01 / 0.75 ± 0.01"
+    assert printed("nsf", "slcp", "coverage error") == ""
+
+
+def test_the_papers_stack_is_never_worse_than_its_best_member_or_uniform_weights():
+    """A misprint of ours in the long tables would most likely show here."""
+    for table in (TABLE2, TABLE4):
+        for metrics in table.values():
+            for metric, row in metrics.items():
+                sign = 1 if metric == "log density" else -1
+                rivals_best = max(sign * row["best"].value, sign * row["uniform"].value)
+                assert sign * row["stacked"].value >= rivals_best
+
+
+def test_the_toy_is_the_papers():
+    assert [(m.shift, m.sd) for m in ds.toy.MEMBERS.values()] == list(TOY.members)
+    coverages = [coverage(member) for member in ds.toy.MEMBERS.values()]
+    assert (round(min(coverages), 2), round(max(coverages), 2)) == FIGURE3.coverage
+    shifts = [member.shift for member in ds.toy.MEMBERS.values()]
+    assert (max(shifts), min(shifts)) == FIGURE3.bias
+    assert [divergence(weights) for weights in np.eye(4)] == pytest.approx([0.5] * 4, abs=0.02)
+
+
+# ── figures ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_members_of_four_kinds_are_told_apart_by_their_ranks():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=4000)
+    # Posteriors N(shift, sd²) of a truth N(0, 1): the calibrated one is none of the four.
+    kinds = {"calibrated": (0, 1), "wide": (0, 2), "up": (0.7, 1), "narrow": (0, 0.5), "down": (-0.7, 1)}
+    rank = np.array([norm.cdf(z, shift, sd) for shift, sd in kinds.values()])
+    found = {kind: list(kinds)[k] for kind, k in examples(rank).items()}
+    assert found == {
+        "biased upwards": "up",
+        "biased downwards": "down",
+        "over-confident": "narrow",
+        "under-confident": "wide",
+    }
+
+
+def test_bins_of_ranks_hold_equally_many_of_the_ranks_that_draws_can_give():
+    assert histogram(np.arange(100) / 99) == [5] * 20  # the share of 99 draws below the truth
+
+
+def test_a_region_holds_its_share_of_the_mass():
+    x = np.linspace(-4, 4, 201)
+    density = norm.pdf(x[:, None]) * norm.pdf(x)
+    outer, inner = regions(density)
+    for level, share in ((outer, 0.9), (inner, 0.5)):
+        assert density[density >= level].sum() / density.sum() == pytest.approx(share, abs=0.01)
+
+
+def test_histograms_of_a_panel_are_written_as_lines_and_read_back():
+    draws = np.random.default_rng(0).normal(size=(5000, 2)) * [1, 10]
+    found = panel("two_moons", ("a", "b"), {"exact": draws}, np.array([0.5, 5.0]))
+    counts = counts_of(found["counts"]["exact"])
+    assert 0.98 * len(draws) < counts.sum() <= len(draws)
+    (low, high), _ = found["window"]
+    centres = np.linspace(low, high, 2 * len(counts) + 1)[1::2]
+    # The first parameter is that of the rows.
+    assert np.sqrt(counts.sum(1) @ centres**2 / counts.sum()) == pytest.approx(1, abs=0.05)
 
 
 def test_rank_curves_of_calibrated_members_are_flat_and_distances_near_the_floor():
