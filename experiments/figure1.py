@@ -37,18 +37,18 @@ SETTING = Survey(
     ),
     label="figure1",
 )  # fmt: skip
-PARAMETER = "Omega_m"
-BINS = 20  # of 100 possible ranks, five in each
+BINS = 10  # of 100 possible ranks, ten in each
+WINDOW = 3.0  # nats below the best member that are drawn
 
 
 def run(plan: Plan) -> dict[str, Any]:
     """Return histograms of four members' ranks, the log densities of all members, and those of the methods."""
     survey = SETTING.under(plan)
     validation, test = tables(survey, plan, compressed(survey, plan))
-    column = test.parameters.index(PARAMETER)
+    column = most_varied(validation.rank)
     log_q = log_densities(rivals(validation), test)
     return {
-        "config": asdict(survey), "parameter": PARAMETER, "rows": test.N,
+        "config": asdict(survey), "parameter": test.parameters[column], "rows": test.N,
         "ranks": {
             kind: {"member": test.names[k], "counts": histogram(test.rank[k, :, column])}
             for kind, k in examples(validation.rank[:, :, column]).items()
@@ -65,14 +65,37 @@ def examples(rank: np.ndarray) -> dict[str, int]:
     The truth lies low in a posterior that is biased upwards, so its ranks are low. Ranks crowd at both ends if
     posteriors are too narrow, and in the middle if they are too wide.
     """
-    shift, spread = rank.mean(1) - 1 / 2, np.sqrt(12 * rank.var(1)) - 1
+    shift, spread = deviations(rank)
     return {
         "biased upwards": int(np.argmin(shift)),
         "biased downwards": int(np.argmax(shift)),
-        # Of little bias, in units in which a shift of a tenth is as bad as a spread of a fifth.
+        # Of little bias; a shift of a tenth counts as much as a spread of a fifth.
         "over-confident": int(np.argmax(spread - 2 * np.abs(shift))),
         "under-confident": int(np.argmin(spread + 2 * np.abs(shift))),
     }
+
+
+def most_varied(rank: np.ndarray) -> int:
+    """Return the parameter whose ranks (K, N, d) vary most: largest in the least visible of the four kinds."""
+    varieties = []
+    for column in range(rank.shape[2]):
+        of_parameter = rank[:, :, column]
+        shift, spread = deviations(of_parameter)
+        chosen = examples(of_parameter)
+        varieties.append(
+            min(
+                -shift[chosen["biased upwards"]],
+                shift[chosen["biased downwards"]],
+                spread[chosen["over-confident"]] / 2,
+                -spread[chosen["under-confident"]] / 2,
+            )
+        )
+    return int(np.argmax(varieties))
+
+
+def deviations(rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each member's mean rank less ½ and relative spread less 1, (K,) each, from ranks (K, N)."""
+    return rank.mean(1) - 1 / 2, np.sqrt(12 * rank.var(1)) - 1
 
 
 def histogram(rank: np.ndarray) -> list[int]:
@@ -120,12 +143,18 @@ def draw_ranks(ax: Axes, counts: list[int], rows: int) -> None:
 
 
 def draw_densities(ax: Axes, result: dict[str, Any]) -> None:
-    """Draw the distribution of the members' log densities, and the methods' as lines across it."""
+    """Draw the distribution of the members' log densities near the best, and the methods' as lines across it."""
     densities = np.array(list(result["members"].values()))
-    ax.hist(densities, 24, color="#c6c6c6")
+    low = densities.max() - WINDOW
+    inside = densities[densities >= low]
+    ax.hist(inside, 24, (low, densities.max()), color="#c6c6c6")
     for method, value in result["methods"].items():
         ax.axvline(value["value"], color=COLOURS[method], linewidth=2, label=method)
+    if len(inside) < len(densities):
+        text = f"{len(densities) - len(inside)} members further left,\ndown to {number(densities.min(), 1)}"
+        ax.text(0.02, 0.6, text, transform=ax.transAxes, fontsize=9, color="#555555")
     ax.set(xlabel="log density on the test simulations, nats", ylabel=f"members, of {len(densities)}")
+    ax.set_xlim(left=low)
     ax.legend(frameon=False, loc="upper left")
     ax.spines[["top", "right"]].set_visible(False)
 

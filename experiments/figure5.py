@@ -35,9 +35,11 @@ __all__ = ["EXPERIMENT", "SETTINGS"]
 SETTINGS = [replace(spline(task), members=4, epochs=40, label="figure5") for task in ("two_moons", "slcp", "sir")]
 # Which test simulation, and which two of its parameters.
 ROW = 0
-PARAMETERS = {"two_moons": (0, 1), "slcp": (2, 3), "sir": (0, 1), "minisimbig": (0, 5)}
+PARAMETERS = {"two_moons": (0, 1), "slcp": (2, 3), "sir": (0, 1), "minisimbig": (5, 10)}
 DRAWS, QUICK_DRAWS, BINS = 20_000, 500, 64
 METHODS = ("best", "stacked")
+# Standard deviation of the smoothing in bins; wide posteriors take more.
+SMOOTHING = {"two_moons": 0.8, "slcp": 1.0, "sir": 1.0, "minisimbig": 2.5}
 
 
 def run(plan: Plan) -> dict[str, Any]:
@@ -88,9 +90,9 @@ def panel(
     """Return histograms of the draws in the task's two parameters, over a window that holds nearly all of them."""
     columns = list(PARAMETERS[name])
     pairs = {method: rows[:, columns] for method, rows in draws.items()}
-    ends = np.array([np.quantile(rows, [0.002, 0.998], axis=0) for rows in pairs.values()])
+    ends = np.array([np.quantile(rows, [0.01, 0.99], axis=0) for rows in pairs.values()])
     low, high = ends[:, 0].min(0), ends[:, 1].max(0)
-    margin = 0.08 * (high - low)
+    margin = 0.15 * (high - low)
     window = np.transpose([low - margin, high + margin]).tolist()
     return {
         "parameters": [parameters[j] for j in columns],
@@ -151,13 +153,13 @@ def draw_panel(part: SubFigure, task: str, found: dict[str, Any]) -> None:
         counts = counts_of(lines).astype(float)
         exact = method == "exact"
         colour = "#c6c6c6" if exact else COLOURS[method]
-        density = gaussian_filter(counts, 0.8)
+        density = gaussian_filter(counts, SMOOTHING[task])
         levels = [*regions(density), density.max()]
         if exact:
             joint.contourf(*centres, density.T, levels, colors=["#e3e3e3", "#c2c2c2"])
         else:
             joint.contour(*centres, density.T, levels[:2], colors=colour, linewidths=1.3)
-        margins = [gaussian_filter(counts.sum(1 - axis), 0.8) for axis in range(2)]
+        margins = [gaussian_filter(counts.sum(1 - axis), SMOOTHING[task]) for axis in range(2)]
         if exact:
             top.fill_between(centres[0], margins[0], color=colour, linewidth=0)
             right.fill_betweenx(centres[1], margins[1], color=colour, linewidth=0)

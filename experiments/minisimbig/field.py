@@ -79,7 +79,7 @@ class Lagrangian:
         return self.grid.backward(modes).ravel()
 
     def _amplitude(self, k: NDArray[np.float64], power: NDArray[np.float64]) -> Real:
-        """Return the square root of the spectrum for each possible value of the integer |n|², zero for the mean."""
+        """Return the square root of the spectrum for each value of the integer |n|², zero for the mean."""
         squared = np.arange(1, 3 * (self.grid.n // 2) ** 2 + 1)
         log_k = np.log(np.sqrt(squared) * self.grid.k_fundamental)
         spectrum = np.exp(np.interp(log_k, np.log(k), np.log(power)))

@@ -11,7 +11,7 @@ import torch
 from experiments.__main__ import main
 from experiments.compression import compress
 from experiments.ensembles import Plan, Setting, exact, members, shown, simulations, tables
-from experiments.figure1 import examples, histogram
+from experiments.figure1 import examples, histogram, most_varied
 from experiments.figure5 import counts_of, panel, regions
 from experiments.published import FIGURE3, TABLE1, TABLE2, TABLE3, TABLE4, TOY, published
 from experiments.ranks import rank_curves, rank_rows
@@ -250,6 +250,7 @@ def test_members_of_four_kinds_are_told_apart_by_their_ranks():
     # Posteriors N(shift, sd²) of a truth N(0, 1): the calibrated one is none of the four.
     kinds = {"calibrated": (0, 1), "wide": (0, 2), "up": (0.7, 1), "narrow": (0, 0.5), "down": (-0.7, 1)}
     rank = np.array([norm.cdf(z, shift, sd) for shift, sd in kinds.values()])
+    assert most_varied(np.stack([np.tile(norm.cdf(z), (len(kinds), 1)), rank], axis=2)) == 1
     found = {kind: list(kinds)[k] for kind, k in examples(rank).items()}
     assert found == {
         "biased upwards": "up",
@@ -260,7 +261,7 @@ def test_members_of_four_kinds_are_told_apart_by_their_ranks():
 
 
 def test_bins_of_ranks_hold_equally_many_of_the_ranks_that_draws_can_give():
-    assert histogram(np.arange(100) / 99) == [5] * 20  # the share of 99 draws below the truth
+    assert histogram(np.arange(100) / 99) == [10] * 10  # the share of 99 draws below the truth
 
 
 def test_a_region_holds_its_share_of_the_mass():
