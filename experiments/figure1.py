@@ -147,7 +147,7 @@ def draw_densities(ax: Axes, result: dict[str, Any]) -> None:
     densities = np.array(list(result["members"].values()))
     low = densities.max() - WINDOW
     inside = densities[densities >= low]
-    ax.hist(inside, 24, (low, densities.max()), color="#c6c6c6")
+    ax.hist(inside, bins=24, range=(low, densities.max()), color="#c6c6c6")
     for method, value in result["methods"].items():
         ax.axvline(value["value"], color=COLOURS[method], linewidth=2, label=method)
     if len(inside) < len(densities):
