@@ -55,7 +55,7 @@ def run(plan: Plan) -> dict[str, Any]:
         for y, reference in pairs[: QUICK_OBSERVATIONS if plan.quick else OBSERVATIONS]:
             for method, posterior in posteriors.items():
                 draws = posterior.sample((n,), x=shown(setting.task, y), seed=plan.seed)
-                accuracies[method].append(c2st(draws, reference, seed=plan.seed).accuracy)
+                accuracies[method].append(c2st(draws, reference, seed=plan.seed).accuracy.value)
         results[setting.task] = accuracies
     return {
         "config": [asdict(setting.under(plan)) for setting in SETTINGS],

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drystone.comparison import METRICS, compare
+from drystone.comparison import RANK_DISTANCE, compare
+from drystone.diagnostics.calibration import ecdf
 from drystone.forms import Mixture
 from drystone.scores import LogScore, RankCvM
 from drystone.stacking.result import Stacking
@@ -30,7 +31,6 @@ SETTINGS = [spline(task) for task in TASKS]
 # Large enough to be seen: D of calibrated ranks is 1/(6N), so this is worth a tenth of a nat.
 HYBRID, RANK = "log + rank", 1000.0
 GRID = np.linspace(0, 1, 101)
-(DISTANCE,) = (metric for metric in METRICS if metric.name.startswith("rank distance"))
 
 
 def run(plan: Plan) -> dict[str, Any]:
@@ -54,12 +54,9 @@ def rank_rows(validation: Table, test: Table) -> dict[str, Any]:
     """Return the rank distance of each method, and the average of exactly calibrated ranks."""
     # Our best member is that by log density; names of our own, because those of `compare` mean the best by ranks.
     ours = {f"{name} by density": fit for name, fit in fits(validation).items()}
-    frame = compare(validation, test, ours, metrics=(DISTANCE,)).frame.set_index("method")
-    distances = {
-        name.removesuffix(" by density"): {column: float(frame.loc[name, column]) for column in ("value", "se")}
-        for name in ours
-    }
-    return {**distances, "floor": float(frame["floor"].iloc[0])}
+    result = compare(validation, test, ours, metrics=(RANK_DISTANCE,)).of(RANK_DISTANCE)
+    distances = {name.removesuffix(" by density"): asdict(result.methods[name].value) for name in ours}
+    return {**distances, "floor": result.floor}
 
 
 def rank_curves(validation: Table, test: Table) -> dict[str, Any]:
@@ -67,8 +64,8 @@ def rank_curves(validation: Table, test: Table) -> dict[str, Any]:
     ranks = {name: fit.apply(test).rank for name, fit in fits(validation).items()}
     curves = {
         method: {
-            parameter: np.round((r[:, j, None] <= GRID).mean(0) - GRID, 4).tolist()
-            for j, parameter in enumerate(test.parameters)
+            parameter: np.round(curve - GRID, 4).tolist()
+            for parameter, curve in zip(test.parameters, ecdf(r, None, GRID, test.row_weights).T, strict=True)
         }
         for method, r in ranks.items()
     }

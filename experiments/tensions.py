@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drystone.comparison import compare
+from drystone.comparison import UNIFORM, compare
 from drystone.errors import ConvergenceWarning
 from drystone.solvers.table1 import cells
 from drystone.stacking.result import Stacking
@@ -58,14 +58,17 @@ def run(plan: Plan) -> dict[str, Any]:
     stackings = fits(validation)
     comparison = compare(validation, test, stackings)
     scores: dict[str, dict[str, dict[str, float]]] = {}
-    for row in comparison.frame.to_dict("records"):
-        columns = ("value", "se", "gain", "gain_se")
-        scores.setdefault(str(row["method"]), {})[str(row["metric"])] = {
-            column: float(row[column]) for column in columns if not np.isnan(row[column])
-        }
+    for result in comparison.results:
+        for line in result.methods.values():
+            columns = {"value": line.value.value, "se": line.value.se}
+            if line.gain is not None:
+                columns |= {"gain": line.gain.value, "gain_se": line.gain.se}
+            scores.setdefault(line.method, {})[result.metric.name] = {
+                column: value for column, value in columns.items() if not np.isnan(value)
+            }
     return {
         "config": asdict(SETTING.under(plan)), "draws": DRAWS, "rows": test.N, "scores": scores,
-        "better": dict(comparison.frame.drop_duplicates("metric").set_index("metric")["better"]),
+        "better": {result.metric.name: result.metric.better for result in comparison.results},
         "seconds": {name: round(fit.seconds, 2) for name, fit in stackings.items()},
     }  # fmt: skip
 
@@ -99,7 +102,7 @@ def draw(result: dict[str, Any]) -> Figure:
     signs = np.array([1 if result["better"][j] == "lower" else -1 for j in metrics])
     excess = values * signs - np.nanmin(values * signs, axis=0)
     # Uniform weights, which need no stacking, are the unit.
-    shown_excess = excess / np.maximum(excess[methods.index("uniform")], 1e-12)
+    shown_excess = excess / np.maximum(excess[methods.index(UNIFORM)], 1e-12)
     figure, ax = plt.subplots(figsize=(8.2, 0.28 * len(methods) + 1.4), layout="constrained")
     image = ax.imshow(np.clip(shown_excess, 0, 2), cmap="YlGnBu", aspect="auto", vmin=-0.2, vmax=2)
     for i, j in np.ndindex(*values.shape):

@@ -1,9 +1,13 @@
 """Tests for drystone.compare."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 import drystone as ds
+from drystone.comparison import INTERVAL_SCORE, LOG_DENSITY, RANK_DISTANCE
 from helpers.tables import make_table
 
 
@@ -107,7 +111,7 @@ def test_compare_leaves_out_what_tables_and_forms_cannot_give():
     ]
     fit = ds.stack(few[0], ds.IntervalAggregation(), ds.IntervalScore())
     comparison = ds.compare(few[0], few[1], fit)
-    assert "90% interval score" in comparison.left_out
+    assert "90% interval score" in comparison.skipped
     assert "90% coverage error" in set(comparison.frame["metric"])
     other = ds.stack(table, ds.IntervalAggregation(0.2), ds.IntervalScore(0.2))
     frame = ds.compare(table, test, {"log": ds.stack(table), "intervals": other}).frame
@@ -132,4 +136,122 @@ def test_standard_errors_of_ranks_respect_row_weights():
 
 def test_metrics_that_could_not_be_judged_are_named(table):
     densities = ds.Table(table.theta, log_q=table.log_q)
-    assert "Not judged: rank distance D" in str(ds.compare(densities, densities))
+    assert "Skipped: rank distance D" in str(ds.compare(densities, densities))
+
+
+def test_the_frame_is_derived_from_the_objects(comparison):
+    frame = comparison.frame
+    lines = [(result, line) for result in comparison.results for line in result.methods.values()]
+    assert len(frame) == len(lines)
+    assert list(frame.columns) == [
+        "metric", "method", "member", "value", "se", "gain", "gain_se",
+        "gain_over_uniform", "gain_over_uniform_se", "floor", "better",
+    ]  # fmt: skip
+    for row, (result, line) in zip(frame.to_dict("records"), lines, strict=True):
+        assert (row["metric"], row["method"], row["better"]) == (
+            result.metric.name, line.method, result.metric.better,
+        )  # fmt: skip
+        assert (row["value"], row["se"]) == (line.value.value, line.value.se)
+        for column, gain in (("gain", line.gain), ("gain_over_uniform", line.gain_over_uniform)):
+            if gain is None:
+                assert np.isnan([row[column], row[f"{column}_se"]]).all()
+            else:
+                assert (row[column], row[f"{column}_se"]) == (gain.value, gain.se)
+        assert row["member"] == (result.best if line.method == "best" else "")
+        assert np.isnan(row["floor"]) if result.floor is None else row["floor"] == result.floor
+
+
+def test_results_are_looked_up_by_metric_or_name(comparison):
+    assert comparison.of(RANK_DISTANCE) is comparison.of("rank distance D")
+    assert RANK_DISTANCE in comparison
+    assert "beauty" not in comparison
+    with pytest.raises(ValueError, match="unknown `metric` 'beauty'; the comparison has: log density, rank"):
+        comparison.of("beauty")
+    assert comparison.best == comparison.of(LOG_DENSITY).best
+
+
+@dataclass(frozen=True, repr=False)
+class AbsoluteError(ds.RowScore):
+    """Mean absolute error of the posterior mean."""
+
+    needs: ClassVar = frozenset({"mean"})
+
+    def rows(self, q):
+        return (q.theta - q.mean()).abs().mean(1)
+
+
+@dataclass(frozen=True, repr=False)
+class LargestError(ds.Score):
+    """Largest error of the posterior mean among rows that have weight: not a mean over rows."""
+
+    needs: ClassVar = frozenset({"mean"})
+
+    def __call__(self, q):
+        return ((q.theta - q.mean()).abs().mean(1) * (q.row_weights > 0)).max()
+
+
+def test_a_score_of_the_users_own_becomes_a_metric():
+    validation, test = ds.toy.table(300, seed=1), ds.toy.table(200, seed=2)
+    metrics = (ds.Metric(AbsoluteError()), ds.Metric(LargestError(), "largest error"))
+    comparison = ds.compare(validation, test, metrics=metrics)
+    by_row = np.abs(test.theta - test.mean).mean(2)
+    best = int(np.abs(validation.theta - validation.mean).mean((1, 2)).argmin())
+    line = comparison.of("AbsoluteError()").methods["best"]
+    assert line.member == test.names[best]
+    assert line.value.value == pytest.approx(by_row[best].mean())
+    assert line.value.se == pytest.approx(by_row[best].std() / np.sqrt(test.N))
+    largest = comparison.of("largest error")
+    assert largest.metric.better == "lower"
+    uniform = np.abs(test.theta - test.mean.mean(0)).mean(1)
+    assert largest.methods["uniform"].value.value == pytest.approx(uniform.max())
+    # A bootstrap sample misses the worst row with probability 1/e: so there is a spread, and it is no mean's.
+    assert largest.methods["uniform"].value.se > 0
+
+
+def test_a_metric_of_which_higher_is_better_prints_the_negative_score(comparison):
+    validation, test = ds.toy.table(300, seed=1), ds.toy.table(200, seed=2)
+    lower, higher = ds.Metric(ds.LogScore(), "lower"), ds.Metric(ds.LogScore(), "higher", higher_is_better=True)
+    results = ds.compare(validation, test, metrics=(lower, higher))
+    a, b = (results.of(metric).methods["stacked"] for metric in (lower, higher))
+    assert a.value.value == -b.value.value
+    assert a.gain == b.gain
+
+
+def test_sums_of_scores_are_metrics():
+    validation, test = ds.toy.table(300, seed=1, draws=40), ds.toy.table(200, seed=2, draws=40)
+    by_row, by_sample = ds.LogScore() + ds.EnergyScore(), ds.EnergyScore() + 10 * ds.RankCvM()
+    comparison = ds.compare(validation, test, metrics=[ds.Metric(by_row), ds.Metric(by_sample)])
+    fit = comparison.fits["stacked"]
+    for score in (by_row, by_sample):
+        found = comparison.of(repr(score)).methods["stacked"].value
+        assert found.value == pytest.approx(fit.evaluate(test, score)["loss"])
+        assert 0 < found.se < 1
+
+
+def test_metrics_must_be_scores_with_names_of_their_own(table):
+    with pytest.raises(TypeError, match="`score` must be a Score; got str"):
+        ds.Metric("log")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"must be unique; duplicated: LogScore\(\)"):
+        ds.compare(table, table, metrics=(ds.Metric(ds.LogScore()), ds.Metric(ds.LogScore())))
+
+
+def test_fits_that_a_metric_cannot_compare_are_listed_with_the_reason():
+    table, test = make_table(N=120), make_table(N=90, seed=1)
+    other = ds.stack(table, ds.IntervalAggregation(0.2), ds.IntervalScore(0.2))
+    comparison = ds.compare(table, test, {"intervals": other})
+    assert comparison.of(INTERVAL_SCORE).skipped == {
+        "intervals": "intervals were fitted at alpha = 0.2, not 0.1; stack at that level."
+    }
+    assert comparison.of(LOG_DENSITY).skipped == {
+        "intervals": "IntervalAggregation does not give log_q on these rows."
+    }
+
+
+def test_statistics_of_a_bootstrapped_metric_are_computed_once(monkeypatch):
+    validation, test = ds.toy.table(100, seed=1, draws=30), ds.toy.table(100, seed=2, draws=30)
+    fit, calls = ds.stack(validation, ds.SampleAggregation(), ds.EnergyScore()), []
+    view = type(fit.view(test))
+    rank = view.rank
+    monkeypatch.setattr(view, "rank", lambda self, *rest: calls.append(1) or rank(self, *rest))
+    ds.compare(validation, test, fit, metrics=(RANK_DISTANCE,))
+    assert len(calls) == 1

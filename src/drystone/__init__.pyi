@@ -1,6 +1,6 @@
 from . import adapters, diagnostics, flows, forms, plots, report, scores, solvers, tasks, toy
 from .advice import Advice, advise
-from .comparison import Comparison, compare
+from .comparison import Comparison, Metric, compare
 from .errors import (
     ConvergenceWarning,
     DamagedError,
@@ -50,6 +50,7 @@ __all__ = [
     "LockedError",
     "LogScore",
     "MeanScore",
+    "Metric",
     "Mixture",
     "MomentScore",
     "RankCvM",

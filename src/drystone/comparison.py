@@ -1,4 +1,4 @@
-r"""Honest numbers: stacked against the best single member and uniform weights, on rows nobody was fitted to.
+r"""Honest numbers: stacked against the best single member and uniform weights, on rows that nothing was fitted to.
 
 The best member is chosen *for each metric on the validation rows*; every value and every gain is measured on the
 test rows, with standard errors. Gains are paired (same rows), which is what makes small ones visible.
@@ -7,49 +7,66 @@ test rows, with standard errors. Gains are paired (same rows), which is what mak
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from drystone._arrays import as_numpy
 from drystone._parallel import one_thread
-from drystone.estimate import plus_minus, resampled, standard_error
-from drystone.forms import IntervalAggregation, Mixture, View
-from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RowScore, Score
+from drystone.estimate import Estimate, bootstrap_weights, mean_over_rows, standard_error
+from drystone.forms import Mixture, View
+from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RankCvM, Score
+from drystone.scores.score import row_scores
 from drystone.stacking.result import Stacking
 from drystone.stacking.stack import stack
-from drystone.table import Table
-from drystone.table.inputs import each_level
+from drystone.table import Statistic, Table
 from drystone.table.nonfinite import culprits, flaws
 
 __all__ = [
+    "BASELINES",
+    "BEST",
+    "COVERAGE_ERROR",
+    "ENERGY_SCORE",
+    "INTERVAL_SCORE",
+    "LOG_DENSITY",
     "METRICS",
+    "MOMENT_ERROR",
+    "RANK_DISTANCE",
+    "UNIFORM",
     "Comparison",
-    "Distance",
-    "Distances",
+    "CoverageError",
     "Fits",
+    "MethodResult",
     "Metric",
+    "MetricResult",
     "compare",
-    "distance",
-    "distances",
+    "gap_to_exact",
     "methods",
-    "named",
+    "name_fits",
     "single",
     "uniform",
 ]
 
-# What users hand over to be judged or drawn: one stacking, several by name, or none.
+# One stacking, several by name, or none.
 Fits = Mapping[str, Stacking] | Stacking | None
-# Names that our own methods bear.
-TAKEN = frozenset({"best", "uniform"})
 
 
-def named(fits: Fits) -> dict[str, Stacking]:
-    """Stackings by name; a single one is called "stacked"."""
+# ── baselines ────────────────────────────────────────────────────────────────────────────────────────────────
+
+BEST, UNIFORM = "best", "uniform"
+# Every comparison has these two methods, so no fit can have their names.
+BASELINES = (BEST, UNIFORM)
+
+
+def name_fits(fits: Fits) -> dict[str, Stacking]:
+    """Return stackings by name; a single one is called "stacked"."""
     if fits is None:
         return {}
     if isinstance(fits, Stacking):
@@ -58,175 +75,284 @@ def named(fits: Fits) -> dict[str, Stacking]:
         raise TypeError(
             f"`fits` must be a Stacking or a mapping of names to Stackings; got {type(fits).__name__}."
         )
-    clash = TAKEN & set(fits)
+    clash = sorted(set(BASELINES) & set(fits))
     if clash:
-        raise ValueError(f"`fits` may not be called {sorted(clash)}; these names are taken.")
+        raise ValueError(f"`fits` may not be called {clash}; these names are taken.")
     return dict(fits)
 
 
 def single(table: Table, k: int) -> View:
-    """Member k alone, as a mixture of one."""
+    """Return member k alone, as a mixture of one."""
     return Mixture().combine({"weights": torch.ones(1, dtype=torch.float64)}, table.select(members=[k]))
 
 
 def uniform(table: Table) -> View:
-    """All members with the same weight."""
+    """Return the mixture of all members with the same weight."""
     return Mixture().combine({"weights": torch.full((table.K,), 1 / table.K, dtype=torch.float64)}, table)
 
 
 def methods(table: Table, fits: Fits, needs: Collection[str]) -> dict[str, View]:
-    """Uniform weights and every fit that can give what is needed, on the rows of a table.
+    """Return uniform weights and every fit that can give some statistics, on the rows of a table.
 
-    Fits that cannot are left out: a sampler has no density, an aggregated interval no ranks.
+    Fits that cannot are not among them: a sampler has no density, an aggregated interval no ranks.
 
     Args:
         table: with the members of the fits.
         fits: a stacking, or several by name.
-        needs: the statistics that will be asked for, of log_q, rank, mean, moments, interval, draws.
+        needs: the statistics that are looked at, of log_q, rank, mean, moments, interval, draws.
     """
-    views = {"uniform": uniform(table)}
-    for name, fit in named(fits).items():
-        if all(need in fit.form.gives and fit.form.requires(need) in table.gives for need in needs):
-            views[name] = fit.view(table)
-    return views
+    able = {name: fit for name, fit in name_fits(fits).items() if not _missing(fit, table, needs)}
+    return {UNIFORM: uniform(table), **{name: fit.view(table) for name, fit in able.items()}}
 
 
-@dataclass(frozen=True)
-class Distance:
-    r"""Mean of log p(θ_n|y_n) − log q(θ_n|y_n) over the test rows: an estimate of E KL(p ‖ q), in nats."""
-
-    value: float
-    se: float
+def _missing(fit: Stacking, table: Table, needs: Collection[str]) -> list[str]:
+    """Return the statistics that a fit cannot give on the rows of a table."""
+    form = fit.form
+    return [need for need in sorted(needs) if need not in form.gives or form.requires(need) not in table.gives]
 
 
-@dataclass(frozen=True)
-class Distances:
-    """Of a stack and of the best member from the exact posterior, on the same rows."""
+def gap_to_exact(exact: ArrayLike, test: Table, fits: Fits, best: str) -> dict[str, Estimate]:
+    r"""Estimate how far each method that has a density is from the exact posterior, E KL(p ‖ q) in nats.
 
-    stacked: Distance
-    best: Distance
-
-
-def distance(log_p: np.ndarray, log_q: np.ndarray, a: np.ndarray) -> Distance:
-    """Between densities (N,) of rows of weight a (N,); infinite if q has density 0 somewhere."""
-    with np.errstate(invalid="ignore"):
-        rows = np.where(a > 0, log_p - log_q, 0.0)
-        return Distance(float(a @ rows), standard_error(rows, a))
-
-
-def distances(exact: ArrayLike | None, fit: Stacking, best: str, test: Table) -> Distances | None:
-    """Both distances; None if the exact posterior is not known, or the fit has no density.
+    .. math::
+        \sum_n a_n (\log p(\theta_n | y_n) - \log q(\theta_n | y_n))
 
     Args:
-        exact: exact log posterior density at the test truths, (N,), or None.
-        fit: the stack.
-        best: name of the best member.
+        exact: log density of the exact posterior at the test truths, (N,).
         test: the rows.
+        fits: a stacking, or several by name.
+        best: name of the best member.
+
+    Returns:
+        estimates by method, the best member first; infinite where q has density 0 in a row, and empty if the table
+        has no densities.
     """
-    if exact is None:
-        return None
-    log_p = np.asarray(as_numpy(exact), float)
+    log_p, a = np.asarray(as_numpy(exact), float), test.row_weights
     if log_p.shape != (test.N,):
-        raise ValueError(f"`exact` must hold a log density a test row, (N,) = ({test.N},); got {log_p.shape}.")
-    if "log_q" not in fit.form.gives or "log_q" not in test.gives:
-        return None
-    stacked, single = fit.apply(test).log_q, test.log_q[test.names.index(best)]
-    return Distances(*(distance(log_p, log_q, test.row_weights) for log_q in (stacked, single)))
+        raise ValueError(f"`exact` must hold one log density per test row, (N,) = ({test.N},); got {log_p.shape}.")
+    if "log_q" not in test.gives:
+        return {}
+    log_q = {BEST: test.log_q[test.names.index(best)]}
+    with torch.no_grad():
+        log_q |= {name: view.log_q().numpy() for name, view in methods(test, fits, {"log_q"}).items()}
+    with np.errstate(invalid="ignore"):
+        return {name: mean_over_rows(np.where(a > 0, log_p - q, 0.0), a) for name, q in log_q.items()}
 
 
-# Resamplings of the rows behind the standard error of a metric that is not a mean over rows.
-BOOTSTRAP = 200
+# ── metrics ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, repr=False)
+class CoverageError(Score):
+    r"""How far the coverage of central 1 − α intervals is from 1 − α, averaged over parameters.
+
+    .. math::
+        S = \frac1d \sum_j \left| \sum_n a_n 1\{\alpha/2 \le r_{nj} \le 1 - \alpha/2\} - (1 - \alpha) \right|
+
+    Read off the ranks. A score to compare by, not to stack for: it has no gradient, and the prior itself has the
+    right coverage.
+
+    Args:
+        alpha: miscoverage; 0.1 for 90 % intervals.
+    """
+
+    needs: ClassVar = frozenset({"rank"})
+    smooth: ClassVar = False
+    alpha: float = 0.1
+
+    def __call__(self, q: View) -> Tensor:
+        """Return the error, a scalar."""
+        coverage = torch.as_tensor(q.row_weights.numpy() @ self.inside(q).numpy())
+        return (coverage - (1 - self.alpha)).abs().mean()
+
+    def inside(self, q: View) -> Tensor:
+        """Return whether each true parameter is inside its interval, (N, d)."""
+        r = q.rank()
+        return (self.alpha / 2 <= r) & (r <= 1 - self.alpha / 2)
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number to judge by.
+    """A score to compare methods by, with the direction in which it is printed.
+
+    A score that is a mean over rows (:class:`~drystone.RowScore`, or a sum of such) has the standard error of a
+    mean. Any other is evaluated on 200 bootstrap samples of the test rows for each method: mind a score that is
+    slow.
 
     Attributes:
-        name: as printed.
-        needs: the statistics of the stacked posterior it looks at.
-        value: view and row weights (R, N) to values (R,): the metric under each of R weightings of the rows.
-        rows: view to (N,) if the metric is a mean over rows; its standard error is then that of a mean.
-        sign: +1 if lower is better, −1 if higher.
-        floor: N to the value an exactly calibrated posterior has on average, if that is not the optimum 0.
-        alpha: the miscoverage of the intervals it looks at, if any.
+        score: one of Drystone's or of your own; lower is better, as always.
+        name: as printed; the score's own ``repr`` if it is empty.
+        higher_is_better: whether the negative score is printed, as the log density is.
+        floor: effective number of rows to the value that an exactly calibrated posterior has on average, if that
+            is not the optimum.
     """
 
-    name: str
-    needs: frozenset[str]
-    value: Callable[[View, np.ndarray], np.ndarray]
-    rows: Callable[[View], np.ndarray] | None = None
-    sign: int = 1
+    score: Score
+    name: str = ""
+    higher_is_better: bool = False
     floor: Callable[[float], float] | None = None
-    alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.score, Score):
+            raise TypeError(f"`score` must be a Score; got {type(self.score).__name__}.")
+        object.__setattr__(self, "name", self.name or repr(self.score))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The statistics of a posterior that the score looks at."""
+        return self.score.needs
+
+    @property
+    def sign(self) -> int:
+        """+1 if lower values are better, −1 if higher ones are."""
+        return -1 if self.higher_is_better else 1
+
+    @property
+    def better(self) -> str:
+        """The better direction in words: "higher" or "lower"."""
+        return "higher" if self.higher_is_better else "lower"
 
 
-def of_rows(name: str, score: RowScore, sign: int = 1, alpha: float | None = None) -> Metric:
-    """The metric of a score that is a mean over rows."""
-
-    def rows(view: View) -> np.ndarray:
-        return sign * score.rows(view).numpy()
-
-    return Metric(name, score.needs, lambda view, a: a @ rows(view), rows, sign, alpha=alpha)
-
-
-def _rank_distance(view: View, a: np.ndarray) -> np.ndarray:
-    r"""Cramér–von Mises distance of each weighting: Σ a (r − u)² + Σ a³/12, averaged over margins."""
-    total = np.zeros(len(a))
-    for column in view.rank().numpy().T:
-        order = np.argsort(column)
-        weights = a[:, order]
-        u = np.cumsum(weights, 1) - weights / 2
-        total += (weights * (column[order] - u) ** 2).sum(1) + (weights**3).sum(1) / 12
-    return total / view.theta.shape[1]
+LOG_DENSITY = Metric(LogScore(), "log density", higher_is_better=True)
+RANK_DISTANCE = Metric(RankCvM(), "rank distance D", floor=lambda rows: 1 / (6 * rows))
+COVERAGE_ERROR = Metric(CoverageError(0.1), "90% coverage error")
+MOMENT_ERROR = Metric(MomentScore(diagonal=True), "moment error")
+ENERGY_SCORE = Metric(EnergyScore(), "energy score")
+INTERVAL_SCORE = Metric(IntervalScore(0.1), "90% interval score")
+METRICS = (LOG_DENSITY, RANK_DISTANCE, COVERAGE_ERROR, MOMENT_ERROR, ENERGY_SCORE, INTERVAL_SCORE)
 
 
-def coverage_error(alpha: float) -> Metric:
-    """|coverage − (1 − alpha)| of central intervals, averaged over parameters, read off the ranks."""
-
-    def value(view: View, a: np.ndarray) -> np.ndarray:
-        r = view.rank().numpy()
-        inside = (alpha / 2 <= r) & (r <= 1 - alpha / 2)
-        return np.abs(a @ inside - (1 - alpha)).mean(1)
-
-    return Metric(f"{1 - alpha:.0%} coverage error", frozenset({"rank"}), value)
+# ── results ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-METRICS: tuple[Metric, ...] = (
-    of_rows("log density", LogScore(), sign=-1),
-    Metric("rank distance D", frozenset({"rank"}), _rank_distance, floor=lambda N: 1 / (6 * N)),
-    coverage_error(0.1),
-    of_rows("moment error", MomentScore(diagonal=True)),
-    of_rows("energy score", EnergyScore()),
-    of_rows("90% interval score", IntervalScore(0.1), alpha=0.1),
-)
+@dataclass(frozen=True)
+class MethodResult:
+    """One method by one metric.
+
+    Attributes:
+        method: "best", "uniform" or the name of a fit.
+        value: of the metric, on the test rows.
+        gain: over the best member, paired, positive if better; None for the best member itself.
+        gain_over_uniform: over uniform weights; None for uniform weights themselves.
+        member: name of the best member, if the method is that; else "".
+    """
+
+    method: str
+    value: Estimate
+    gain: Estimate | None
+    gain_over_uniform: Estimate | None
+    member: str = ""
+
+    @property
+    def label(self) -> str:
+        """The method, and which member it is."""
+        return f"{self.method} ({self.member})" if self.member else self.method
+
+
+@dataclass(frozen=True, eq=False)
+class MetricResult:
+    """All methods by one metric.
+
+    Attributes:
+        metric: what they are compared by.
+        best: name of the member that is best by it on the validation rows.
+        methods: results by method: the best member, uniform weights, then the fits.
+        floor: what an exactly calibrated posterior has on average, or None.
+        skipped: fits that cannot be compared by it, and why.
+    """
+
+    metric: Metric
+    best: str
+    methods: Mapping[str, MethodResult]
+    floor: float | None = None
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Methods judged by metrics on test rows.
+    """Methods compared by metrics on test rows.
 
     Attributes:
-        frame: one row per metric and method, with columns metric, method, member (the best), value, se, gain and
-            gain_se (over the best member, positive is better), gain_over_uniform and its se, floor, better
-            ("higher" or "lower").
+        results: one per metric.
         fits: the stackings that were compared, by name.
-        rows: how many test rows.
-        left_out: metrics that these tables cannot give, and why.
+        rows: number of test rows.
+        skipped: metrics that these tables cannot give, and why.
     """
 
-    frame: pd.DataFrame
+    results: tuple[MetricResult, ...]
     fits: Mapping[str, Stacking] = field(default_factory=dict)
     rows: int = 0
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, metric: Metric | str) -> MetricResult:
+        """Return the results by one metric, looked up by itself or by its name."""
+        name = metric if isinstance(metric, str) else metric.name
+        for result in self.results:
+            if result.metric.name == name:
+                return result
+        known = ", ".join(result.metric.name for result in self.results)
+        raise ValueError(f"unknown `metric` {name!r}; the comparison has: {known}.")
+
+    def __contains__(self, metric: Metric | str) -> bool:
+        name = metric if isinstance(metric, str) else metric.name
+        return any(result.metric.name == name for result in self.results)
+
+    @property
+    def best(self) -> str:
+        """Name of the member that is best by the first metric: by log density, if there is one."""
+        return self.results[0].best
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The results as a table: one row per metric and method.
+
+        Columns: metric, method, member (the best), value, se, gain and gain_se (over the best member, positive is
+        better), gain_over_uniform and its se, floor, better ("higher" or "lower"). What is None is NaN.
+        """
+        return pd.DataFrame([_record(result, line) for result in self.results for line in result.methods.values()])
 
     def __str__(self) -> str:
         legend = f"{self.rows} test rows; ± one standard error; gains are paired, + is better."
-        if self.left_out:
-            legend += f" Not judged: {', '.join(self.left_out)} (`left_out` says why)."
-        return f"{_printed(self.frame)}\n\n{legend}"
+        if self.skipped:
+            legend += f" Skipped: {', '.join(self.skipped)} (`skipped` says why)."
+        return "\n".join([*self._lines(), "", legend])
 
     __repr__ = __str__
+
+    def _lines(self) -> Iterator[str]:
+        """Yield an aligned table: one block per metric."""
+        yield f"{'':<34}{'value':>22}{'gain over best':>24}{'gain over uniform':>24}"
+        for result in self.results:
+            floor = "" if result.floor is None else f", calibrated ≈ {result.floor:.2g}"
+            yield f"{result.metric.name} ({result.metric.better} is better{floor})"
+            for line in result.methods.values():
+                gains = ["" if gain is None else f"{gain:+}" for gain in (line.gain, line.gain_over_uniform)]
+                yield f"  {line.label:<32}{line.value!s:>22}{gains[0]:>24}{gains[1]:>24}"
+
+
+def _record(result: MetricResult, line: MethodResult) -> dict[str, object]:
+    """Return one row of the frame."""
+    nothing = Estimate(np.nan, np.nan)
+    gain, over_uniform = line.gain or nothing, line.gain_over_uniform or nothing
+    return {
+        "metric": result.metric.name,
+        "method": line.method,
+        "member": line.member,
+        "value": line.value.value,
+        "se": line.value.se,
+        "gain": gain.value,
+        "gain_se": gain.se,
+        "gain_over_uniform": over_uniform.value,
+        "gain_over_uniform_se": over_uniform.se,
+        "floor": np.nan if result.floor is None else result.floor,
+        "better": result.metric.better,
+    }
+
+
+# ── comparing ────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Bootstrap samples of the rows behind the standard error of a metric that is not a mean over rows.
+BOOTSTRAP = 200
 
 
 def compare(
@@ -234,44 +360,48 @@ def compare(
     test: Table,
     fits: Fits = None,
     *,
-    metrics: tuple[Metric, ...] = METRICS,
+    metrics: Sequence[Metric] = METRICS,
     seed: int = 0,
 ) -> Comparison:
-    """Judge stackings against the best single member and uniform weights.
+    """Compare stackings with the best single member and with uniform weights.
 
     Args:
         validation: rows on which the best member is chosen, for each metric (and stacked, if ``fits`` is None).
         test: untouched rows on which everything is measured.
         fits: stackings by name; None for one by the log score (by energy if the table has no densities).
-        metrics: what to judge by; those the tables cannot give are left out.
+        metrics: what to compare by; those that the tables cannot give are skipped. A score of your own becomes one
+            by ``Metric(MyScore())``.
         seed: of the bootstrap behind standard errors of ranks and coverage.
     """
     if set(validation.names) != set(test.names):
         raise ValueError("`validation` and `test` must have the same members.")
+    names = [metric.name for metric in metrics]
+    if duplicated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"names of `metrics` must be unique; duplicated: {', '.join(duplicated)}.")
     validation, test = validation.select(members=list(test.names)).carrying(), test.carrying()
     if fits is None:
         score: Score = LogScore() if "log_q" in validation.gives else EnergyScore()
         fits = stack(validation, Mixture(), score)
-    fits = named(fits)
+    fits = name_fits(fits)
     for name, table in (("validation", validation), ("test", test)):
-        _warn_of_flaws(name, table, frozenset().union(*(metric.needs for metric in metrics)) & table.gives)
-    # The same resamplings for every method: that is what makes the gains paired.
-    weightings = np.stack(list(resampled(test.row_weights, BOOTSTRAP, seed)))
-    blocks, left_out = [], {}
+        _warn_of_nonfinite(name, table, frozenset().union(*(metric.needs for metric in metrics)) & table.gives)
+    # The same samples for every method: that is what makes the gains paired.
+    weightings = np.stack(list(bootstrap_weights(test.row_weights, BOOTSTRAP, seed)))
+    results, skipped = [], {}
     # A density of 0 has no finite spread, and two of them no difference: NaN, without a warning.
     with torch.no_grad(), one_thread(), np.errstate(invalid="ignore"):
         for metric in metrics:
             try:
-                blocks.append(_judge(metric, validation, test, fits, weightings))
-            except ValueError as error:  # a table without what it takes: levels, draws, densities
-                left_out[metric.name] = str(error)
-    if not blocks:
-        raise ValueError(f"no metric can be computed from these tables: {left_out}.")
-    return Comparison(pd.concat(blocks, ignore_index=True), dict(fits), test.N, left_out)
+                results.append(_compare_by(metric, validation, test, fits, weightings))
+            except ValueError as error:  # the table lacks levels, draws or densities
+                skipped[metric.name] = str(error)
+    if not results:
+        raise ValueError(f"no metric can be computed from these tables: {skipped}.")
+    return Comparison(tuple(results), fits, test.N, skipped)
 
 
-def _warn_of_flaws(name: str, table: Table, statistics: Collection[str]) -> None:
-    """Name the members that cannot be judged, lest a blank number be a riddle."""
+def _warn_of_nonfinite(name: str, table: Table, statistics: Collection[str]) -> None:
+    """Name the members that cannot be compared, so that an undefined number is no riddle."""
     for statistic, counts in zip(statistics, flaws(table, list(statistics))[0], strict=True):
         if counts.any():
             warnings.warn(
@@ -281,68 +411,149 @@ def _warn_of_flaws(name: str, table: Table, statistics: Collection[str]) -> None
             )
 
 
-def _judge(
+def _compare_by(
     metric: Metric, validation: Table, test: Table, fits: Mapping[str, Stacking], weightings: np.ndarray
-) -> pd.DataFrame:
-    """All methods by one metric."""
+) -> MetricResult:
+    """Compare all methods by one metric."""
     for table in (validation, test):
         if not metric.needs <= table.gives:
             raise ValueError(f"needs {', '.join(sorted(metric.needs))}; the table gives {', '.join(table.gives)}.")
     chosen = _best_member(metric, validation)
-    fits = {name: fit for name, fit in fits.items() if _at_level(fit, metric)}
-    views = {"best": single(test, chosen), **methods(test, fits, metric.needs)}
-    measured = {method: _measure(metric, view, weightings) for method, view in views.items()}
-    lines = []
-    for method, (value, spread) in measured.items():
-        line: dict[str, object] = {"metric": metric.name, "method": method}
-        line["member"] = test.names[chosen] if method == "best" else ""
-        line |= {"value": value, "se": _se(spread, metric, test)}
-        for against, column in (("best", "gain"), ("uniform", "gain_over_uniform")):
-            base, base_spread = measured[against]
-            line[column] = np.nan if method == against else metric.sign * (base - value)
-            line[f"{column}_se"] = np.nan if method == against else _se(spread - base_spread, metric, test)
-        line["floor"] = metric.floor(test.effective_rows) if metric.floor else np.nan
-        line["better"] = "lower" if metric.sign > 0 else "higher"
-        lines.append(line)
-    return pd.DataFrame(lines)
-
-
-def _at_level(fit: Stacking, metric: Metric) -> bool:
-    """Whether a fit has the intervals a metric looks at: aggregated ones exist at the fitted levels only."""
-    return not isinstance(fit.form, IntervalAggregation) or metric.alpha in each_level(fit.form.alpha)
+    best, even = (_measure(metric, view, weightings) for view in (single(test, chosen), uniform(test)))
+    measured, skipped = {BEST: best, UNIFORM: even}, {}
+    for name, fit in fits.items():
+        if missing := _missing(fit, test, metric.needs):
+            skipped[name] = f"{type(fit.form).__name__} does not give {', '.join(missing)} on these rows."
+            continue
+        try:
+            measured[name] = _measure(metric, fit.view(test), weightings)
+        except ValueError as error:  # aggregated intervals exist at the levels they were fitted at
+            skipped[name] = str(error)
+    lines = {
+        name: MethodResult(
+            name,
+            this.estimate,
+            None if name == BEST else this.gain_over(best),
+            None if name == UNIFORM else this.gain_over(even),
+            test.names[chosen] if name == BEST else "",
+        )
+        for name, this in measured.items()
+    }
+    floor = metric.floor(test.effective_rows) if metric.floor else None
+    return MetricResult(metric, test.names[chosen], lines, floor, skipped)
 
 
 def _best_member(metric: Metric, validation: Table) -> int:
-    a = validation.row_weights[None]
-    values = [metric.sign * metric.value(single(validation, k), a)[0] for k in range(validation.K)]
-    if np.isnan(values).all():
+    """Return the member with the lowest score on the validation rows."""
+    scores = [float(metric.score(single(validation, k))) for k in range(validation.K)]
+    if np.isnan(scores).all():
         raise ValueError(f"no member has a finite {metric.name} on the validation rows.")
-    return int(np.nanargmin(values))
+    return int(np.nanargmin(scores))
 
 
-def _measure(metric: Metric, view: View, weightings: np.ndarray) -> tuple[float, np.ndarray]:
-    """The value, and what its spread is read off: the rows' values, or the resamplings' values."""
-    value = float(metric.value(view, view.row_weights.numpy()[None])[0])
-    return value, metric.rows(view) if metric.rows else metric.value(view, weightings)
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """A metric of one method, and its spread.
+
+    Attributes:
+        metric: what was measured.
+        value: on the test rows.
+        spread: values of the rows, (N,), or values on bootstrap samples, (B,).
+        by_row: whether it is the former: whether the metric is a mean over rows.
+        row_weights: a_n, (N,).
+    """
+
+    metric: Metric
+    value: float
+    spread: np.ndarray
+    by_row: bool
+    row_weights: np.ndarray
+
+    @property
+    def estimate(self) -> Estimate:
+        """The value with its standard error."""
+        return Estimate(self.value, self._error(self.spread))
+
+    def gain_over(self, other: _Measured) -> Estimate:
+        """Return how much better this is than ``other``, with the standard error of the paired difference."""
+        return Estimate(self.metric.sign * (other.value - self.value), self._error(self.spread - other.spread))
+
+    def _error(self, spread: np.ndarray) -> float:
+        """Return the standard error of a mean over rows, or over bootstrap samples; NaN of a single row."""
+        if self.by_row:
+            return standard_error(spread, self.row_weights)
+        return float("nan") if self.row_weights.max() >= 1 else float(np.std(spread, ddof=1))
 
 
-def _se(spread: np.ndarray, metric: Metric, test: Table) -> float:
-    """Standard error of a weighted mean over rows; standard deviation over resamplings; NaN of one row."""
-    if metric.rows is not None:
-        return standard_error(spread, test.row_weights)
-    return float(np.std(spread, ddof=1)) if test.effective_rows > 1 else float("nan")
+def _measure(metric: Metric, view: View, weightings: np.ndarray) -> _Measured:
+    """Return the metric of a view on its rows, with the values that its standard error is computed from."""
+    a, rows = view.row_weights.numpy(), row_scores(metric.score, view)
+    if rows is not None:
+        values = metric.sign * rows.numpy()
+        return _Measured(metric, float(a @ values), values, True, a)
+    cached = _CachedView(view)
+    value = metric.sign * float(metric.score(cached))
+    samples = [float(metric.score(cached.reweighted(torch.as_tensor(weights)))) for weights in weightings]
+    return _Measured(metric, value, metric.sign * np.array(samples), False, a)
 
 
-def _printed(frame: pd.DataFrame) -> str:
-    """The frame as an aligned table: a block a metric."""
-    lines = [f"{'':<34}{'value':>22}{'gain over best':>24}{'gain over uniform':>24}"]
-    for metric, block in frame.groupby("metric", sort=False):
-        first = block.iloc[0]
-        floor = "" if np.isnan(first["floor"]) else f", calibrated ≈ {first['floor']:.2g}"
-        lines.append(f"{metric} ({first['better']} is better{floor})")
-        for row in block.to_dict("records"):
-            label = f"{row['method']} ({row['member']})" if row["member"] else row["method"]
-            value = plus_minus(row["value"], row["se"])
-            gains = [plus_minus(row[column], row[f"{column}_se"], "+") for column in ("gain", "gain_over_uniform")]
-            lines.append(f"  {label:<32}{value:>22}{gains[0]:>24}{gains[1]:>24}")
-    return "\n".join(lines)
+class _CachedView(View):
+    """A view that computes each statistic once, whatever its row weights are changed to."""
+
+    def __init__(self, view: View, cache: dict[Hashable, Any] | None = None) -> None:
+        super().__init__(view.table, view.softness)
+        self._view, self._cache = view, {} if cache is None else cache
+        self.S = view.S
+
+    def reweighted(self, a: Tensor) -> _CachedView:
+        """Return the same posterior with other row weights, (N,)."""
+        other = _CachedView(self._view, self._cache)
+        other.row_weights = a
+        return other
+
+    def __getattr__(self, name: str) -> Any:
+        """Look up statistics that a form of the user's own gives beyond those below."""
+        return getattr(self._view, name)
+
+    def draws_behind_rank(self) -> Tensor | None:
+        """Return how many draws each rank is worth."""
+        return self._view.draws_behind_rank()
+
+    def log_q(self) -> Tensor:
+        """Return log densities, (N,)."""
+        return self._once("log_q", self._view.log_q)
+
+    def rank(self, statistic: Statistic | None = None) -> Tensor:
+        """Return ranks, (N, d)."""
+        return self._once(("rank", statistic), lambda: self._view.rank(statistic))
+
+    def mean(self) -> Tensor:
+        """Return means, (N, d)."""
+        return self._once("mean", self._view.mean)
+
+    def cov(self) -> Tensor:
+        """Return covariances, (N, d, d)."""
+        return self._once("cov", self._view.cov)
+
+    def interval(self, alpha: float) -> Tensor:
+        """Return ends of intervals, (N, d, 2)."""
+        return self._once(("interval", alpha), lambda: self._view.interval(alpha))
+
+    def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
+        """Return draws, (N, n, d)."""
+        return self._once(("draws", n, seed), lambda: self._view.draws(n, seed))
+
+    def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Return distances averaged over the rows: two scalars."""
+        to_truth, spread = self.distances_by_row(most, scale)
+        return self.average(to_truth), self.average(spread)
+
+    def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Return distances of each row: (N,), (N,)."""
+        key = ("distances", most, *scale.tolist())
+        return self._once(key, lambda: self._view.distances_by_row(most, scale))
+
+    def _once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]

@@ -1,49 +1,119 @@
-"""Means over weighted rows, their standard errors, and how both are printed."""
+"""Estimates with standard errors: means over weighted rows and folds, the bootstrap, and how they are printed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["plus_minus", "resampled", "split_folds", "standard_error"]
+__all__ = [
+    "Estimate",
+    "bootstrap_weights",
+    "effective_number",
+    "effective_rows",
+    "mean_over_folds",
+    "mean_over_rows",
+    "split_folds",
+    "standard_error",
+]
 
 
-def plus_minus(value: float, se: float, sign: str = "") -> str:
-    """``value ± se`` with the digits that the standard error supports.
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its standard error.
 
-    Args:
-        value: nothing is printed for NaN.
-        se: two of its digits are printed.
-        sign: "+" to print the sign of positive values too.
+    Prints as ``value ± se`` with the digits that the standard error supports; ``f"{estimate:+}"`` prints the sign
+    of positive values too. An undefined value (NaN) prints as nothing.
+
+    Attributes:
+        value: the estimate.
+        se: its standard error; NaN if it is not known.
 
     Example:
-        >>> plus_minus(0.123456, 0.0123), plus_minus(3.2, 0.4, "+")
-        ('0.123 ± 0.012', '+3.20 ± 0.40')
+        >>> print(Estimate(0.123456, 0.0123), f"{Estimate(3.2, 0.4):+}", sep=", ")
+        0.123 ± 0.012, +3.20 ± 0.40
     """
-    if np.isnan(value):
-        return ""
-    digits = 4 if not 1e-12 < se < np.inf else int(np.clip(1 - np.floor(np.log10(se)), 0, 8))
-    return f"{value:{sign}.{digits}f} ± {se:.{digits}f}"
+
+    value: float
+    se: float
+
+    def __str__(self) -> str:
+        return format(self)
+
+    def __format__(self, sign: str) -> str:
+        if sign not in ("", "+"):
+            raise ValueError(f"an estimate is formatted with '' or '+'; got {sign!r}.")
+        if np.isnan(self.value):
+            return ""
+        # Two digits of the standard error.
+        digits = 4 if not 1e-12 < self.se < np.inf else int(np.clip(1 - np.floor(np.log10(self.se)), 0, 8))
+        return f"{self.value:{sign}.{digits}f} ± {self.se:.{digits}f}"
 
 
 def standard_error(rows: np.ndarray, a: np.ndarray) -> float:
-    """Of the weighted mean Σ a_n rows_n, with Σ a_n = 1; NaN where one row carries all the weight."""
+    r"""Return the standard error of a weighted mean, :math:`\sqrt{\sum_n a_n^2 (x_n - \bar x)^2}`.
+
+    Args:
+        rows: x_n, (N,).
+        a: row weights, (N,), which sum to one.
+
+    Returns:
+        NaN where one row carries all the weight, or a row is infinite (a density of 0).
+    """
     if a.max() >= 1:
         return float("nan")
-    return float(np.sqrt((a**2 * (rows - a @ rows) ** 2).sum()))
+    with np.errstate(invalid="ignore"):
+        return float(np.sqrt((a**2 * (rows - a @ rows) ** 2).sum()))
 
 
-def resampled(a: np.ndarray, times: int, seed: int) -> Iterator[np.ndarray]:
-    """Bootstrap weights: rows drawn with replacement, alike, each carrying its own weight."""
+def mean_over_rows(rows: np.ndarray, a: np.ndarray) -> Estimate:
+    """Return the mean of rows (N,) with weights a (N,), which sum to one."""
+    return Estimate(float(a @ rows), standard_error(rows, a))
+
+
+def mean_over_folds(values: np.ndarray, shares: np.ndarray | None = None) -> Estimate:
+    r"""Return the mean of a few independent values, with the correction F/(F − 1) of the variance.
+
+    Args:
+        values: one per fold, (F,).
+        shares: weights of the folds, (F,), which sum to one; None for equal ones.
+    """
+    folds = len(values)
+    shares = np.full(folds, 1 / folds) if shares is None else shares
+    mean = mean_over_rows(values, shares)
+    return Estimate(mean.value, mean.se * float(np.sqrt(folds / (folds - 1))))
+
+
+def bootstrap_weights(a: np.ndarray, times: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield row weights (N,) of bootstrap samples: rows drawn with replacement, each with its own weight."""
     rng, N = np.random.default_rng(seed), len(a)
     for _ in range(times):
         weights = rng.multinomial(N, np.full(N, 1 / N)) * a
         yield weights / weights.sum()
 
 
+def effective_number(weights: np.ndarray) -> float:
+    r"""Return :math:`\exp(-\sum_k w_k \log w_k)`: how many equal weights have the same entropy.
+
+    Args:
+        weights: (K,), ≥ 0, which sum to one.
+
+    Example:
+        >>> print(f"{effective_number(np.array([0.5, 0.5, 0.0])):.1f}")
+        2.0
+    """
+    w = weights[weights > 0]
+    return float(np.exp(-(w * np.log(w)).sum()))
+
+
+def effective_rows(a: np.ndarray) -> float:
+    """Return 1 / Σ a_n²: the number of equally weighted rows that carry as much as rows of weights a (N,)."""
+    return float(1 / (a**2).sum())
+
+
 def split_folds(N: int, folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of rows to fit on and rows to test on; every row is tested on once."""
+    """Yield pairs of rows to fit to and rows to test on; every row is tested on once."""
     if not 2 <= folds <= N:
         raise ValueError(f"`folds` must be between 2 and the number of rows, {N}; got {folds}.")
     order = np.random.default_rng(seed).permutation(N)

@@ -8,8 +8,8 @@ from drystone.advice.bootstrap import bootstrap
 from drystone.advice.gain import _greedy, gain_curve, sizes
 from drystone.advice.learning import learning_curve
 from drystone.advice.redundancy import drop_one, duplicates
-from drystone.advice.refit import Problem, problem
-from drystone.estimate import split_folds
+from drystone.advice.refit import Problem, problem_of
+from drystone.estimate import Estimate, split_folds
 from helpers.tables import make_table
 
 
@@ -117,7 +117,7 @@ def test_greedy_stacks_fall_from_the_best_member_to_the_best_stack(score):
     assert [len(fit.names) for fit in stacks] == list(range(1, len(stacks) + 1))
 
 
-def test_losses_are_of_rows_that_were_left_out(table):
+def test_losses_are_of_held_out_rows(table):
     curve = gain_curve(ask(table), subsets=3, folds=4, seed=9)
     stacked, best, uniform = 0.0, 0.0, 0.0
     for rows, left in split_folds(table.N, 4, 9):
@@ -126,12 +126,12 @@ def test_losses_are_of_rows_that_were_left_out(table):
         best -= test.log_q[train.log_q.mean(1).argmax()].sum() / table.N
         uniform -= np.log(np.exp(test.log_q).mean(0)).sum() / table.N
     assert curve.stacked == pytest.approx(stacked)
-    assert curve.best[0] == pytest.approx(best)
+    assert curve.best.value == pytest.approx(best)
     assert curve.greedy[0] == pytest.approx(best)
-    assert curve.uniform[0] == pytest.approx(uniform)
+    assert curve.uniform.value == pytest.approx(uniform)
     assert curve.random[-1] == pytest.approx(stacked)
     assert curve.random_se[-1] == pytest.approx(0, abs=1e-9)
-    assert curve.gain == (curve.best[0] - curve.stacked, curve.best[1])
+    assert curve.gain == Estimate(curve.best.value - curve.stacked, curve.best.se)
 
 
 def test_random_members_gain_as_they_become_more(advice):
@@ -152,9 +152,9 @@ def test_what_another_member_adds_is_what_is_lost_without_each(table):
             without = ds.stack(train.select(members=others)).evaluate(test.select(members=others))["loss"]
             lost[i, k] = without - ds.stack(train).evaluate(test)["loss"]
     others = np.delete(lost, lost.mean(0).argmax(), 1)
-    assert curve.another[0] == pytest.approx(others.mean(), abs=1e-6)
+    assert curve.another.value == pytest.approx(others.mean(), abs=1e-6)
     folds, members = (others.mean(axis).std(ddof=1) / np.sqrt(3) for axis in (1, 0))
-    assert curve.another[1] == pytest.approx(np.hypot(folds, members), rel=1e-3)
+    assert curve.another.se == pytest.approx(np.hypot(folds, members), rel=1e-3)
 
 
 def test_copies_and_bad_members_beside_a_perfect_one_do_not_ask_for_more():
@@ -181,7 +181,7 @@ def test_members_that_each_add_something_ask_for_more():
 def test_so_many_members_are_enough(advice):
     curve = advice.curve
     m = curve.enough(0.9)
-    reached = curve.best[0] - curve.greedy >= 0.9 * curve.gain[0]
+    reached = curve.best.value - curve.greedy >= 0.9 * curve.gain.value
     assert reached[m - 1]
     assert not reached[: m - 1].any()
     assert curve.enough(50.0) is None
@@ -208,14 +208,14 @@ def test_rows_that_some_subsets_cannot_explain_give_an_infinite_loss():
 
 def test_what_is_left_to_gain_is_half_a_nat_a_free_weight_and_row():
     """Three members carry weight on the toy: two free weights, (3 − 1) / 2 / N nats."""
-    left = [learning_curve(ask(ds.toy.table(400, seed, 2)), seed=seed).left * 400 for seed in range(6)]
+    left = [learning_curve(ask(ds.toy.table(400, seed, 2)), seed=seed).left.value * 400 for seed in range(6)]
     assert np.mean(left) == pytest.approx(1.0, abs=0.6)
 
 
 def test_standard_errors_of_what_is_left_match_its_spread():
     curves = [learning_curve(ask(ds.toy.table(200, seed, 2)), repeats=2, seed=seed) for seed in range(12)]
-    spread = np.std([curve.left for curve in curves], ddof=1)
-    assert 0.4 < np.mean([curve.left_se for curve in curves]) / spread < 2.0
+    spread = np.std([curve.left.value for curve in curves], ddof=1)
+    assert 0.4 < np.mean([curve.left.se for curve in curves]) / spread < 2.0
     assert curves[0].rows.tolist() == [40, 80, 160]
 
 
@@ -223,7 +223,7 @@ def test_few_rows_for_many_members_leave_more_to_gain_than_many():
     tables = [make_table(K=25, N=N, S=2, d=2, seed=1) for N in (40, 300, 3000)]
     advice = [ds.advise(ds.stack(table), table, times=2, subsets=2) for table in tables]
     assert [one.more_rows for one in advice] == ["perhaps", "yes", "no"]
-    assert advice[0].learning.left > advice[1].learning.left > advice[2].learning.left > 0
+    assert advice[0].learning.left.value > advice[1].learning.left.value > advice[2].learning.left.value > 0
 
 
 # ── the whole ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,7 +242,7 @@ def test_advice_is_plain_sentences(advice):
         "from infinitely many",
     ):
         assert words in text
-    assert "Not looked at" not in text
+    assert "Skipped" not in text
 
 
 def test_the_frame_has_a_line_a_member(advice, table):
@@ -260,11 +260,11 @@ def test_the_same_seed_gives_the_same_advice(table):
     assert str(first) == str(second)
 
 
-def test_what_takes_too_long_is_left_out_and_named(table):
+def test_what_takes_too_long_is_skipped_and_named(table):
     advice = ds.advise(ds.stack(table), table, seconds=0.0)
     assert advice.bootstrap is advice.curve is advice.learning is advice.drop_one is None
     assert advice.more_rows is advice.more_members is None
-    assert "Not looked at: the gain curve, because it would take about" in str(advice)
+    assert "Skipped: the gain curve, because it would take about" in str(advice)
     assert list(advice.frame.columns) == ["weight", "same_as"]
 
 
@@ -275,8 +275,8 @@ def test_forms_without_a_single_set_of_weights_get_the_rest():
     assert advice.weights is None
     assert advice.bootstrap is None
     assert np.isnan(advice.effective_members)
-    assert advice.left_out["the steadiness of weights"] == "SampleAggregation has no single set of weights"
-    assert advice.curve.gain[0] == pytest.approx(advice.curve.best[0] - advice.curve.stacked)
+    assert advice.skipped["the bootstrap of the weights"] == "SampleAggregation has no single set of weights"
+    assert advice.curve.gain.value == pytest.approx(advice.curve.best.value - advice.curve.stacked)
     assert "carry weight" not in str(advice)
     assert "hardest to replace" in str(advice)
 
@@ -315,7 +315,7 @@ def test_what_the_fit_dropped_is_dropped_here():
 def test_one_member_is_no_trouble():
     table = make_table(K=1, N=50)
     advice = ds.advise(ds.stack(table), table, times=2, subsets=2)
-    assert advice.left_out == {"what members add": "there is only one"}
+    assert advice.skipped == {"drop-one losses": "there is only one"}
     assert advice.more_members is None
     assert advice.more_rows == "no"
     assert "±" not in str(advice)
@@ -344,6 +344,6 @@ def test_rows_that_the_fit_has_not_seen_are_refused(table):
 
 
 def test_draws_are_not_copied_where_only_densities_are_looked_at(table):
-    assert problem(ds.stack(table), table).table.gives == {"log_q"}
+    assert problem_of(ds.stack(table), table).table.gives == {"log_q"}
     energy = ds.stack(table, score=ds.EnergyScore())
-    assert problem(energy, table).table is table
+    assert problem_of(energy, table).table is table

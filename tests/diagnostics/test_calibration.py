@@ -67,7 +67,7 @@ def test_weights_for_each_row_have_draws_for_each_row():
 
 def test_coverage_needs_two_draws():
     with pytest.raises(
-        ValueError, match="coverage needs at least 2 draws a simulation, for an interval between them; got 1"
+        ValueError, match="coverage needs at least 2 draws per simulation, for an interval between them; got 1"
     ):
         ds.diagnostics.coverage(exact(N=20, S=1, d=1))
 

@@ -21,8 +21,8 @@ def test_accuracy_is_that_of_the_best_classifier_of_two_gaussians():
     b += [0.8, 0.0, -0.5]
     found = c2st(a, b, classifier=LinearDiscriminantAnalysis())
     best = norm.cdf(np.hypot(0.8, 0.5) / 2)
-    assert found.accuracy == pytest.approx(best, abs=3 * found.se)
-    assert found.se == pytest.approx(np.sqrt(best * (1 - best) / 8000), rel=0.05)
+    assert found.accuracy.value == pytest.approx(best, abs=3 * found.accuracy.se)
+    assert found.accuracy.se == pytest.approx(np.sqrt(best * (1 - best) / 8000), rel=0.05)
     assert len(found.folds) == 5
 
 
@@ -30,7 +30,7 @@ def test_accuracy_is_that_of_the_best_classifier_of_two_gaussians():
 def test_the_network_tells_apart_what_can_be_told_apart(shift, expected):
     rng = np.random.default_rng(1)
     found = c2st(rng.normal(size=(300, 2)), shift + rng.normal(size=(300, 2)), folds=2)
-    assert found.accuracy == pytest.approx(expected, abs=0.05)
+    assert found.accuracy.value == pytest.approx(expected, abs=0.05)
 
 
 def test_scales_do_not_matter_and_tensors_are_taken():
@@ -39,13 +39,13 @@ def test_scales_do_not_matter_and_tensors_are_taken():
     unit = np.array([1e6, 1e-6])
     plain = c2st(a, b, classifier=QuadraticDiscriminantAnalysis())
     scaled = c2st(torch.tensor(a * unit), torch.tensor(b * unit), classifier=QuadraticDiscriminantAnalysis())
-    assert scaled.accuracy == pytest.approx(plain.accuracy, abs=1e-3)
+    assert scaled.accuracy.value == pytest.approx(plain.accuracy.value, abs=1e-3)
 
 
 def test_unequal_samples_that_are_alike_still_give_one_half():
     rng = np.random.default_rng(3)
     found = c2st(rng.normal(size=(400, 2)), rng.normal(size=(4000, 2)), classifier=LinearDiscriminantAnalysis())
-    assert found.accuracy == pytest.approx(0.5, abs=3 * found.se)
+    assert found.accuracy.value == pytest.approx(0.5, abs=3 * found.accuracy.se)
 
 
 def test_the_same_seed_gives_the_same_answer():
@@ -94,7 +94,7 @@ def test_shapes_are_checked():
     a = rng.normal(size=(30, 2))
     with pytest.raises(ValueError, match=r"must have shapes \(S, d\), \(S', d\); got \(30, 2\), \(30, 1\)"):
         c2st(a, a[:, :1])
-    with pytest.raises(ValueError, match="a draw for each simulation"):
+    with pytest.raises(ValueError, match="one draw per simulation"):
         lc2st(a, a, a[:20], at=a[0], draws_at=a)
     with pytest.raises(ValueError, match="`draws_at` must have shape"):
         lc2st(a, a, a, at=a[0], draws_at=a[:, :1])

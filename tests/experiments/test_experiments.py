@@ -196,11 +196,10 @@ def test_the_scoreboard_agrees_with_a_count(toy_tables):
 
 def test_coverage_of_posteriors_is_read_off_their_ranks():
     test = ds.toy.table(4000, seed=5, draws=400)
-    a = np.full((1, test.N), 1 / test.N)
     weights = torch.ones(1, dtype=torch.float64)
     narrow = ds.Mixture().combine({"weights": weights}, test.select(members=["narrow"]))
     expected = 0.9 - (1 - 2 * norm.sf(norm.ppf(0.95) * ds.toy.MEMBERS["narrow"].sd))
-    assert COVERAGE.value(narrow, a)[0] == pytest.approx(expected, abs=0.03)
+    assert float(COVERAGE.score(narrow)) == pytest.approx(expected, abs=0.03)
 
 
 def test_shortfalls_are_named():

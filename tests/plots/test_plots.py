@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgb
 
 import drystone as ds
 from drystone.advice import GainCurve, WeightBootstrap
+from drystone.estimate import Estimate
 from drystone.plots.palette import MORE_STACKS, colours_of, short
 from helpers.tables import make_table
 
@@ -105,15 +106,15 @@ def test_a_gain_curve_is_measured_from_the_best_member():
     curve = GainCurve(
         score="LogScore()",
         stacked=1.0,
-        best=(1.5, 0.1),
-        uniform=(1.7, 0.2),
+        best=Estimate(1.5, 0.1),
+        uniform=Estimate(1.7, 0.2),
         greedy_sizes=np.array([1, 2, 3]),
         greedy=np.array([1.5, 1.2, 1.05]),
         greedy_se=np.array([0.1, 0.05, 0.01]),
         random_sizes=np.array([1, 3, 6]),
         random=np.array([2.0, 1.6, 1.0]),
         random_se=np.array([0.2, 0.1, 0.0]),
-        another=(0.6, 0.1),
+        another=Estimate(0.6, 0.1),
     )
     ax = plots.gain_curve(curve)
     greedy = next(c for c in ax.containers if c.get_label() == "best member first")

@@ -3,27 +3,26 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import drystone as ds
-from drystone.comparison import Distance, Distances, distances
-from drystone.estimate import standard_error
+from drystone.comparison import BEST, ENERGY_SCORE, LOG_DENSITY, MethodResult, MetricResult, gap_to_exact
+from drystone.estimate import Estimate, standard_error
 from drystone.report.shares import shares
 from drystone.report.tables import bound
-from drystone.report.verdict import judge, tiles, verdict
+from drystone.report.verdict import tiles, tone_of, verdict
 from helpers.report_inputs import gaussians, written
 from helpers.tables import make_table
 
 
-def comparison(gain, gain_se, over_uniform=0.31, over_uniform_se=0.03, metric="log density"):
-    """A comparison with one fit and one metric."""
-    line = {"metric": metric, "value": -1.2, "se": 0.04, "floor": np.nan, "better": "higher", "member": ""}
-    fit = {"gain": gain, "gain_se": gain_se}
-    fit |= {"gain_over_uniform": over_uniform, "gain_over_uniform_se": over_uniform_se}
-    none = dict.fromkeys(fit, np.nan)
-    best = {**line, **none, "method": "best", "member": "a"}
-    return ds.Comparison(pd.DataFrame([best, {**line, **fit, "method": "stacked"}]), {}, 100)
+def comparison(gain, gain_se, over_uniform=0.31, over_uniform_se=0.03, metric=LOG_DENSITY):
+    """Return a comparison with one fit and one metric."""
+    value, gain_over_uniform = Estimate(-1.2, 0.04), Estimate(over_uniform, over_uniform_se)
+    methods = {
+        BEST: MethodResult(BEST, value, None, gain_over_uniform, member="a"),
+        "stacked": MethodResult("stacked", value, Estimate(gain, gain_se), gain_over_uniform),
+    }
+    return ds.Comparison((MetricResult(metric, "a", methods),), {}, 100)
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +30,8 @@ def test_rows():
     return gaussians(K=7)[1]
 
 
-def headline(compared, test, exact=None):
-    return verdict(compared, "stacked", test, exact).headline.replace("\u00a0", " ")
+def headline(compared, test):
+    return verdict(compared, "stacked", test, {}).headline.replace("\u00a0", " ")
 
 
 def test_a_gain_is_stated_in_nats_with_its_standard_error(test_rows):
@@ -42,7 +41,7 @@ def test_a_gain_is_stated_in_nats_with_its_standard_error(test_rows):
 
 
 def test_no_gain_is_stated_plainly(test_rows):
-    said = verdict(comparison(0.03, 0.02), "stacked", test_rows, None)
+    said = verdict(comparison(0.03, 0.02), "stacked", test_rows, {})
     assert said.tone == "same"
     assert "neither gains nor loses against the best of 7 members" in said.headline
     assert "the best member alone does as well" in said.remarks[0]
@@ -50,14 +49,14 @@ def test_no_gain_is_stated_plainly(test_rows):
 
 
 def test_a_loss_is_stated_plainly(test_rows):
-    said = verdict(comparison(-0.12, 0.02), "stacked", test_rows, None)
+    said = verdict(comparison(-0.12, 0.02), "stacked", test_rows, {})
     assert said.tone == "worse"
     assert "loses 0.120 ± 0.020 nats against the best of 7 members" in said.headline.replace("\u00a0", " ")
     assert "does better" in said.remarks[0]
 
 
 def test_other_metrics_are_named_and_have_no_nats(test_rows):
-    said = headline(comparison(0.12, 0.02, metric="energy score"), test_rows)
+    said = headline(comparison(0.12, 0.02, metric=ENERGY_SCORE), test_rows)
     assert said.startswith("Stacking improves the energy score by 0.120 ± 0.020 over the best of 7 members and by")
     assert "nats" not in said
 
@@ -77,11 +76,11 @@ def test_other_metrics_are_named_and_have_no_nats(test_rows):
     ],
 )
 def test_a_verdict_needs_two_standard_errors(gain, se, word):
-    assert judge(gain, se, -1.2) == word
+    assert tone_of(Estimate(gain, se), -1.2) == word
 
 
 def test_a_loss_against_uniform_weights_is_not_passed_over(test_rows):
-    said = verdict(comparison(0.12, 0.02, over_uniform=-0.2), "stacked", test_rows, None)
+    said = verdict(comparison(0.12, 0.02, over_uniform=-0.2), "stacked", test_rows, {})
     assert said.tone == "worse"
     assert "Uniform weights do better" in said.remarks[0]
 
@@ -116,40 +115,41 @@ def test_a_single_member_is_nothing_to_stack():
 
 
 def test_the_way_to_the_exact_posterior_is_a_share(test_rows):
-    exact = Distances(stacked=Distance(0.06, 0.01), best=Distance(0.18, 0.02))
-    said = verdict(comparison(0.12, 0.02), "stacked", test_rows, exact)
+    gaps = {BEST: Estimate(0.18, 0.02), "stacked": Estimate(0.06, 0.01)}
+    said = verdict(comparison(0.12, 0.02), "stacked", test_rows, gaps)
     assert "0.060 ± 0.010 nats from the exact posterior" in said.headline.replace("\u00a0", " ")
     assert said.remarks[0] == "This goes 67% of the way from the best member to the exact posterior."
 
 
 def test_better_than_exact_is_an_alarm(test_rows):
-    exact = Distances(stacked=Distance(-0.06, 0.01), best=Distance(0.18, 0.02))
-    assert "cannot be" in verdict(comparison(0.24, 0.02), "stacked", test_rows, exact).remarks[0]
+    gaps = {BEST: Estimate(0.18, 0.02), "stacked": Estimate(-0.06, 0.01)}
+    assert "cannot be" in verdict(comparison(0.24, 0.02), "stacked", test_rows, gaps).remarks[0]
 
 
-def test_distances_are_mean_differences_of_log_densities():
+def test_gaps_to_the_exact_posterior_are_mean_differences_of_log_densities():
     validation, test, log_p = gaussians(K=4)
     fit = ds.stack(validation)
-    found = distances(log_p, fit, test.names[2], test)
+    gaps = gap_to_exact(log_p, test, fit, test.names[2])
     rows = log_p - np.log(fit.weights @ np.exp(test.log_q))
-    assert found.stacked.value == pytest.approx(rows.mean(), rel=1e-12)
-    assert found.stacked.se == pytest.approx(rows.std() / np.sqrt(test.N), rel=1e-12)
-    assert found.best.value == pytest.approx((log_p - test.log_q[2]).mean(), rel=1e-12)
+    assert gaps["stacked"].value == pytest.approx(rows.mean(), rel=1e-12)
+    assert gaps["stacked"].se == pytest.approx(rows.std() / np.sqrt(test.N), rel=1e-12)
+    assert gaps[BEST].value == pytest.approx((log_p - test.log_q[2]).mean(), rel=1e-12)
 
 
-def test_distances_need_a_density():
+def test_gaps_to_the_exact_posterior_need_a_density():
     validation, test, log_p = gaussians()
     samples = ds.stack(validation, ds.SampleAggregation(), ds.MeanScore() + ds.MomentScore(diagonal=True))
-    assert distances(log_p, samples, test.names[0], test) is None
-    assert distances(None, ds.stack(validation), test.names[0], test) is None
+    assert gap_to_exact(log_p, test, samples, test.names[0]).keys() == {"best", "uniform"}
+    ranks = ds.Table(test.theta, rank=np.full((len(test.names), test.N, test.d), 0.4), names=test.names)
+    assert gap_to_exact(log_p, ranks, ds.stack(validation), test.names[0]) == {}
 
 
 def test_exact_densities_of_another_length_are_refused():
     validation, test, log_p = gaussians()
     with pytest.raises(
-        ValueError, match=re.escape("`exact` must hold a log density a test row, (N,) = (100,); got (99,)")
+        ValueError, match=re.escape("`exact` must hold one log density per test row, (N,) = (100,); got (99,)")
     ):
-        distances(log_p[1:], ds.stack(validation), test.names[0], test)
+        gap_to_exact(log_p[1:], test, ds.stack(validation), test.names[0])
 
 
 def test_tiles_carry_the_certificate():
@@ -157,7 +157,7 @@ def test_tiles_carry_the_certificate():
     fit = ds.stack(validation)
     shown = {
         tile.label: tile
-        for tile in tiles(ds.compare(validation, test, fit), "stacked", fit, shares(fit, test), None)
+        for tile in tiles(ds.compare(validation, test, fit), "stacked", fit, shares(fit, test), {})
     }
     assert shown["members that matter"].value == str(np.count_nonzero(fit.weights))
     assert shown["from the optimal weights, certified"].value.startswith("≤ ")

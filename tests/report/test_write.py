@@ -14,7 +14,7 @@ import pytest
 import drystone as ds
 from drystone.cli.report import _command
 from drystone.cli.report_of_run import _ensemble
-from drystone.estimate import plus_minus
+from drystone.comparison import LOG_DENSITY
 from drystone.report.fits import certificate
 from drystone.report.shares import shares
 from drystone.report.tables import Cell, cell, number
@@ -104,9 +104,8 @@ def test_everything_given_is_on_the_page(page):
 
 def test_the_headline_has_the_numbers_of_the_comparison(page):
     _, outline, validation, test, fits = page
-    line = ds.compare(validation, test, fits).frame.query("method == 'log' and metric == 'log density'").iloc[0]
-    gain = plus_minus(line["gain"], line["gain_se"])
-    assert f"gains {gain} nats over the best of 6 members" in outline.said()
+    line = ds.compare(validation, test, fits).of(LOG_DENSITY).methods["log"]
+    assert f"gains {line.gain} nats over the best of 6 members" in outline.said()
 
 
 def test_the_coefficient_and_value_of_each_term_is_shown(page):
@@ -210,7 +209,7 @@ def test_densities_alone_give_a_report_that_names_what_is_missing(tmp_path):
     table = make_table(N=200)
     validation, test = halves(ds.Table(table.theta, log_q=table.log_q))
     outline = Outline(written(tmp_path / "r.html", validation, test))
-    assert "Metrics left out:" in outline.said()
+    assert "Metrics that these tables cannot give:" in outline.said()
     assert "energy score: needs draws; the table gives log_q." in outline.said()
     assert not {"calibration", "posteriors"} & set(outline.ids)
 
@@ -287,7 +286,7 @@ def test_a_comparison_of_other_fits_is_refused(tmp_path):
     validation, test, _ = gaussians()
     fit = ds.stack(validation)
     other = ds.compare(validation, test, {"other": fit})
-    with pytest.raises(ValueError, match=r"`comparison` does not judge \['stacked'\]; it judges"):
+    with pytest.raises(ValueError, match=r"`comparison` does not have \['stacked'\]; it has"):
         written(tmp_path / "r.html", validation, test, fit, comparison=other)
 
 
@@ -357,11 +356,11 @@ def test_members_of_other_names_are_not_those_of_the_table(tmp_path, monkeypatch
     _, test, _ = gaussians(d=1)
     (tmp_path / "a.json").touch()
     run: Any = SimpleNamespace(members=tmp_path)
-    judged: Any = SimpleNamespace(test=test)
+    evaluation: Any = SimpleNamespace(test=test)
     for names, used in ((("a", "b"), False), ((*test.names, "more"), True)):
         ensemble = SimpleNamespace(names=names)
         monkeypatch.setattr(ds.Ensemble, "load", lambda _, found=ensemble: found)
-        assert (_ensemble(run, judged) is ensemble) == used
+        assert (_ensemble(run, evaluation) is ensemble) == used
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import drystone as ds
 from drystone import DamagedError, LockedError, StaleError
 from drystone.runs import Run, manifest, stages
 from drystone.runs.config import Fit
-from drystone.runs.evaluation import judge
+from drystone.runs.evaluation import evaluate
 from drystone.runs.run import locked
 from helpers import tiny_run as tiny
 
@@ -70,12 +70,12 @@ def test_more_members_are_added_to_those_there_are(run):
 
 
 def test_the_exact_posterior_is_the_nearest_to_itself(run):
-    judged = judge(run, tiny.CONFIG, exact=True)
+    evaluation = evaluate(run, tiny.CONFIG, exact=True)
     task = ds.tasks.get("two_moons")
-    log_q = stages.fits(run, tiny.CONFIG)["log"].apply(judged.test).log_q
-    expected = (task.log_posterior(judged.test.theta, np.asarray(judged.test.y)) - log_q).mean()
-    assert judged.gaps["log"].value == pytest.approx(expected)
-    assert judged.gaps.keys() == {"best", "uniform", "log", "hybrid"}
+    log_q = stages.fits(run, tiny.CONFIG)["log"].apply(evaluation.test).log_q
+    expected = (task.log_posterior(evaluation.test.theta, np.asarray(evaluation.test.y)) - log_q).mean()
+    assert evaluation.gaps["log"].value == pytest.approx(expected)
+    assert evaluation.gaps.keys() == {"best", "uniform", "log", "hybrid"}
 
 
 # ── what was made from something else ────────────────────────────────────────────────────────────────────────
@@ -280,4 +280,4 @@ def test_a_run_that_can_only_be_read_is_not_locked(run, monkeypatch):
         pass
     monkeypatch.setattr("drystone.runs.run.os.access", lambda *_: False)
     with run.opened():
-        assert judge(run, run.config).comparison.fits.keys() == {"log", "hybrid"}
+        assert evaluate(run, run.config).comparison.fits.keys() == {"log", "hybrid"}

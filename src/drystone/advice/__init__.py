@@ -1,4 +1,4 @@
-"""What to do next: which members matter, how steady the weights are, whether more of anything would help."""
+"""Advice on a stacking: which members matter, how stable the weights are, whether more of anything would help."""
 
 from drystone.advice.advise import advise
 from drystone.advice.bootstrap import WeightBootstrap

@@ -1,4 +1,4 @@
-"""What to do next, in plain sentences: members that matter, members that could go, and whether more would help."""
+"""Advice on a stacking: members that matter, members that could go, and whether more would help."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from drystone.advice.bootstrap import bootstrap
 from drystone.advice.gain import GREEDY, gain_curve, sizes
 from drystone.advice.learning import FRACTIONS, learning_curve
 from drystone.advice.redundancy import drop_one, duplicates
-from drystone.advice.refit import problem
+from drystone.advice.refit import problem_of
 from drystone.advice.result import Advice
 from drystone.stacking.result import Stacking
 from drystone.table import Table
@@ -29,10 +29,11 @@ def advise(
     seconds: float = 60.0,
     seed: int = 0,
 ) -> Advice:
-    """Say which members matter, which could go, how steady the weights are, and whether more would help.
+    """Say which members matter, which could go, how stable the weights are, and whether more would help.
 
-    Everything rests on refitting: without a member, to resampled rows, to parts of members and rows, judged on
-    rows left out. A refit by log score takes milliseconds; where refits are slow, pieces are left out and named.
+    Everything rests on refitting: without a member, to bootstrap samples of the rows, to parts of members and
+    rows, evaluated on held-out rows. A refit by log score takes milliseconds; where refits are slow, pieces are
+    skipped and named.
 
     Args:
         fit: the stacking in question.
@@ -40,8 +41,8 @@ def advise(
         times: bootstrap refits.
         subsets: random orders in which members are added.
         folds: of cross-validations.
-        seconds: processor time it may take, estimated from one refit: a piece that would exceed it is left out
-            before it is begun. On a busy machine more time passes by the clock.
+        seconds: processor time it may take, estimated from one refit: a piece that would exceed it is skipped. On
+            a busy machine more time passes by the clock.
         seed: of everything random.
 
     Example:
@@ -54,40 +55,40 @@ def advise(
     for name, value in (("times", times), ("subsets", subsets), ("folds", folds)):
         if value < 2:
             raise ValueError(f"`{name}` must be at least 2, for a standard error; got {value}.")
-    asked = problem(fit, table, seed)
-    K = asked.table.K
-    begun = time.thread_time()  # not the clock: a busy machine should not change what is looked at
-    whole = asked.solve()
+    problem = problem_of(fit, table, seed)
+    K = problem.table.K
+    begun = time.thread_time()  # not the clock: a busy machine should not change which pieces are skipped
+    whole = problem.solve()
     each = time.thread_time() - begun
     weights, used = whole.params.get("weights"), whole.form.used(whole.params)[0]
 
-    left_out: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     spent = 0.0
 
     def affordable(piece: str, refits: float) -> bool:
-        """Whether there is time for so many refits of all members; if so it is spent."""
+        """Return whether there is time for so many refits of all members; if so it is spent."""
         nonlocal spent
         if spent + refits * each > seconds:
-            left_out[piece] = f"it would take about {max(1, refits * each):.0f} s; allow more `seconds`"
+            skipped[piece] = f"it would take about {max(1, refits * each):.0f} s; allow more `seconds`"
             return False
         spent += refits * each
         return True
 
     dropped = resampled = learning = curve = None
     if K == 1:
-        left_out["what members add"] = "there is only one"
+        skipped["drop-one losses"] = "there is only one"
     elif affordable("drop-one losses", len(used)):
-        dropped = drop_one(asked, whole)
+        dropped = drop_one(problem, whole)
     if weights is None:
-        left_out["the steadiness of weights"] = f"{type(fit.form).__name__} has no single set of weights"
+        skipped["the bootstrap of the weights"] = f"{type(fit.form).__name__} has no single set of weights"
     elif affordable("the bootstrap of the weights", times):
-        resampled = bootstrap(asked, weights, times=times, seed=seed)
+        resampled = bootstrap(problem, weights, times=times, seed=seed)
     if affordable("the learning curve", folds * (1 + REPEATS * (len(FRACTIONS) - 1))):
-        learning = learning_curve(asked, repeats=REPEATS, folds=folds, seed=seed)
-    # Subsets of m members count as m / K of a refit; each member that is used is left out once.
+        learning = learning_curve(problem, repeats=REPEATS, folds=folds, seed=seed)
+    # Subsets of m members count as m / K of a refit; each member that is used is dropped once.
     per_fold = 1 + len(used) + subsets * sizes(K)[:-1].sum() / K + GREEDY**2 / 2 / K
     if affordable("the gain curve", folds * per_fold):
-        curve = gain_curve(asked, subsets=subsets, folds=folds, seed=seed)
-    names, rows = asked.table.names, asked.table.N
-    same = duplicates(asked.table)
-    return Advice(fit, rows, names, weights, dropped, same, resampled, curve, learning, left_out)
+        curve = gain_curve(problem, subsets=subsets, folds=folds, seed=seed)
+    names, rows = problem.table.names, problem.table.N
+    same = duplicates(problem.table)
+    return Advice(fit, rows, names, weights, dropped, same, resampled, curve, learning, skipped)

@@ -1,4 +1,4 @@
-"""How steady the weights are: refitted to rows drawn again with replacement."""
+"""Stability of the weights: refits to bootstrap samples of the rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drystone.advice.refit import Problem
-from drystone.estimate import resampled
+from drystone.estimate import bootstrap_weights
 from drystone.stacking.result import frozen
 
 __all__ = ["WeightBootstrap", "bootstrap"]
@@ -15,11 +15,11 @@ __all__ = ["WeightBootstrap", "bootstrap"]
 
 @dataclass(frozen=True, eq=False)
 class WeightBootstrap:
-    """Weights of a stacking, and of the same stacking on resampled rows.
+    """Weights of a stacking, and of the same stacking on bootstrap samples of the rows.
 
     Attributes:
         weights: as fitted, (K,).
-        resampled: refitted, (B, K).
+        resampled: weights of the refits, (B, K).
         names: of the members.
     """
 
@@ -33,21 +33,21 @@ class WeightBootstrap:
         return self.resampled.std(0, ddof=1)
 
     def interval(self, alpha: float = 0.1) -> np.ndarray:
-        """Percentile interval of each weight, (K, 2)."""
+        """Return the percentile interval of each weight, (K, 2)."""
         return np.quantile(self.resampled, [alpha / 2, 1 - alpha / 2], axis=0).T
 
 
-def bootstrap(asked: Problem, weights: np.ndarray, *, times: int = 100, seed: int = 0) -> WeightBootstrap:
-    """Refit to resampled rows.
+def bootstrap(problem: Problem, weights: np.ndarray, *, times: int = 100, seed: int = 0) -> WeightBootstrap:
+    """Refit to bootstrap samples of the rows.
 
     Args:
-        asked: form, score and rows.
-        weights: as fitted to them, (K,).
-        times: how many refits.
+        problem: form, score and rows.
+        weights: as fitted to all rows, (K,).
+        times: number of refits.
         seed: of the resampling.
     """
     refits = [
-        asked.on(asked.table.reweighted(a)).solve().weights
-        for a in resampled(asked.table.row_weights, times, seed)
+        problem.on(problem.table.reweighted(a)).solve().weights
+        for a in bootstrap_weights(problem.table.row_weights, times, seed)
     ]
-    return WeightBootstrap(frozen(weights), frozen(np.stack(refits)), asked.table.names)
+    return WeightBootstrap(frozen(weights), frozen(np.stack(refits)), problem.table.names)

@@ -1,4 +1,4 @@
-"""What is gained as members are added, on rows that the weights were not fitted to."""
+"""The gain from each further member, on rows that the weights were not fitted to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from drystone.advice.refit import Problem
 from drystone.comparison import uniform
-from drystone.estimate import split_folds
+from drystone.estimate import Estimate, mean_over_folds, split_folds
 from drystone.solvers import Gradient
 from drystone.solvers.projected_gradient import alone, differentiated
 from drystone.stacking.result import Stacking, losses
@@ -26,52 +26,53 @@ FLAT = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class GainCurve:
-    """Held-out loss against the number of members stacked; lower is better.
+    """Held-out loss against the number of members that are stacked; lower is better.
 
     Every loss is of rows that neither the weights nor the choice of members has seen (cross-validation). Standard
     errors of ``best``, ``uniform`` and ``greedy`` are of the difference from ``stacked``, over folds.
 
     Attributes:
-        score: what the loss is.
+        score: the score that the loss is of.
         stacked: loss of the stack of all members.
-        best: loss of the single member that is best on the rows fitted, and the standard error.
-        uniform: loss of uniform weights on all members, and the standard error.
+        best: loss of the single member that is best on the rows fitted to.
+        uniform: loss of uniform weights on all members.
         greedy_sizes: 1, 2, …, (G,); empty if the score has no slope to choose members by.
         greedy: loss of members chosen one after the other, each the one that would lower the loss fastest, (G,).
         greedy_se: (G,).
         random_sizes: sizes of random subsets, doubling up to K, (R,).
         random: mean loss over random subsets, (R,).
         random_se: standard error over subsets, (R,).
-        another: what a member adds to all others on average, and the standard error, over folds and members; NaN
-            for one member. Another like these would add about that or less.
+        another: gain from one member in addition to all others, averaged over folds and members; NaN for one
+            member. Another like these would add about that or less.
     """
 
     score: str
     stacked: float
-    best: tuple[float, float]
-    uniform: tuple[float, float]
+    best: Estimate
+    uniform: Estimate
     greedy_sizes: np.ndarray
     greedy: np.ndarray
     greedy_se: np.ndarray
     random_sizes: np.ndarray
     random: np.ndarray
     random_se: np.ndarray
-    another: tuple[float, float]
+    another: Estimate
 
     @property
-    def gain(self) -> tuple[float, float]:
-        """What stacking gains over the best single member, and the standard error."""
-        return self.best[0] - self.stacked, self.best[1]
+    def gain(self) -> Estimate:
+        """Gain of the stack over the best single member."""
+        return Estimate(self.best.value - self.stacked, self.best.se)
 
     def enough(self, share: float = 0.95) -> int | None:
-        """How many members, chosen one after the other, have this share of the gain; None if too few were."""
+        """Return how many members, chosen one after the other, have this share of the gain; None if too few do."""
+        gain = self.gain.value
         with np.errstate(invalid="ignore"):
-            reached = self.best[0] - self.greedy >= share * self.gain[0]
-        return int(self.greedy_sizes[reached.argmax()]) if reached.any() and self.gain[0] > 0 else None
+            reached = self.best.value - self.greedy >= share * gain
+        return int(self.greedy_sizes[reached.argmax()]) if reached.any() and gain > 0 else None
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row a way of choosing and number of members."""
+        """One row per way of choosing and number of members."""
         parts = {
             "greedy": (self.greedy_sizes, self.greedy, self.greedy_se),
             "random": (self.random_sizes, self.random, self.random_se),
@@ -83,48 +84,48 @@ class GainCurve:
         return pd.concat(blocks, ignore_index=True)
 
 
-def gain_curve(asked: Problem, *, subsets: int = 20, folds: int = 5, seed: int = 0) -> GainCurve:
-    """Cross-validated loss against the number of members, chosen one after the other and at random.
+def gain_curve(problem: Problem, *, subsets: int = 20, folds: int = 5, seed: int = 0) -> GainCurve:
+    """Cross-validate the loss against the number of members, chosen one after the other and at random.
 
     Args:
-        asked: form, score and rows.
+        problem: form, score and rows.
         subsets: random orders of the members; the first m of each are stacked.
         folds: of the cross-validation.
         seed: of orders and folds.
     """
-    table, rng = asked.table, np.random.default_rng(seed)
+    table, rng = problem.table, np.random.default_rng(seed)
     orders = [rng.permutation(table.K) for _ in range(subsets)]
     parts = list(split_folds(table.N, folds, seed))
-    each = [_fold(asked.part(rows=fitted), table.select(rows=left), orders) for fitted, left in parts]
-    shares = np.array([table.row_weights[left].sum() for _, left in parts])
+    each = [_fold(problem.part(rows=fitted), table.select(rows=test), orders) for fitted, test in parts]
+    shares = np.array([table.row_weights[test].sum() for _, test in parts])
 
     stacked = np.array([fold.stacked for fold in each])
     longest = max(len(fold.greedy) for fold in each)
     greedy = np.array([_stretched(fold.greedy, longest) for fold in each])
     random = np.einsum("f,frm->rm", shares, [fold.random for fold in each])
     return GainCurve(
-        score=repr(asked.score),
+        score=repr(problem.score),
         stacked=float(shares @ stacked),
         best=_against(np.array([fold.best for fold in each]), stacked, shares),
         uniform=_against(np.array([fold.uniform for fold in each]), stacked, shares),
         greedy_sizes=np.arange(1, longest + 1),
         greedy=shares @ greedy,
-        greedy_se=np.array([_against(losses, stacked, shares)[1] for losses in greedy.T]),
+        greedy_se=np.array([_against(losses, stacked, shares).se for losses in greedy.T]),
         random_sizes=sizes(table.K),
         random=random.mean(0),
-        random_se=_se(random),
+        random_se=np.array([mean_over_folds(losses).se for losses in random.T]),
         another=_another(np.array([fold.dropped for fold in each]) - stacked[:, None], shares),
     )
 
 
 def sizes(K: int) -> np.ndarray:
-    """1, …, K/4, K/2, K: so that the last step is a doubling."""
+    """Return 1, …, K/4, K/2, K: so that the last step is a doubling."""
     return np.array(sorted({K >> i for i in range(K.bit_length())}))
 
 
 @dataclass(frozen=True)
 class _Fold:
-    """Losses on the rows left out of one fold."""
+    """Losses on the test rows of one fold."""
 
     stacked: float
     best: float
@@ -135,6 +136,7 @@ class _Fold:
 
 
 def _fold(train: Problem, test: Table, orders: list[np.ndarray]) -> _Fold:
+    """Stack on the rows of one fold, and return the losses on its test rows."""
     K, score = test.K, train.score
 
     def held_out(members: np.ndarray) -> float:
@@ -152,13 +154,13 @@ def _fold(train: Problem, test: Table, orders: list[np.ndarray]) -> _Fold:
         uniform=losses(uniform(test), score)[0],
         greedy=[fit.evaluate(test.select(members=list(fit.names)))["loss"] for fit in _greedy(train, best)],
         random=[[*(held_out(order[:m]) for m in sizes(K)[:-1]), stacked] for order in orders],
-        # A member that is not used can be left out without another fit.
+        # Without a member that is not used the fit is the same.
         dropped=[held_out(np.delete(members, k)) if k in used and K > 1 else stacked for k in members],
     )
 
 
 def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
-    """Stacks of 1, 2, … members: each time the one is added whose weight would lower the loss fastest."""
+    """Yield stacks of 1, 2, … members: each time the one is added whose weight would lower the loss fastest."""
     form, score, K = train.form, train.score, train.table.K
     if Gradient().refuses(form, score) or not score.smooth:
         return
@@ -175,41 +177,28 @@ def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
         members.append(int(slope.argmin()))
 
 
-def _another(dropped: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
-    """What is lost without a member, on average over members, from losses (folds, K), and the standard error.
+def _another(dropped: np.ndarray, shares: np.ndarray) -> Estimate:
+    """Return the loss without one member, averaged over members, from losses (folds, K).
 
-    The member hardest to replace is left out of the average: where a stack rests on one good member, what it adds
-    says how good that one is, not that there would be another.
+    The member hardest to replace is not averaged: where a stack rests on one good member, its share says how good
+    that one is, not that there would be another.
     """
     K = dropped.shape[1]
     if K == 1:
-        return np.nan, np.nan
-    with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite spread
+        return Estimate(np.nan, np.nan)
+    with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite mean
         others = np.delete(dropped, (shares @ dropped).argmax(), axis=1)
-        gain, over_folds = _weighted(others.mean(1), shares)
-        over_members = _se(shares @ others) if K > 2 else 0.0
-    return gain, float(np.hypot(over_folds, over_members))
+        over_folds = mean_over_folds(others.mean(1), shares)
+        over_members = mean_over_folds(shares @ others).se if K > 2 else 0.0
+    return Estimate(over_folds.value, float(np.hypot(over_folds.se, over_members)))
 
 
 def _stretched(losses: list[float], length: int) -> list[float]:
-    """A fold whose last member was added earlier than others' stays at what it had."""
+    """Repeat the last loss of a fold whose last member was added earlier than in other folds."""
     return losses + (losses[-1:] or [np.inf]) * (length - len(losses))
 
 
-def _se(values: np.ndarray) -> np.ndarray:
-    """Standard error of the mean over the first axis."""
-    with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite spread
-        return values.std(0, ddof=1) / np.sqrt(len(values))
-
-
-def _against(losses: np.ndarray, stacked: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
-    """Loss over folds, and the standard error of its difference from the stack's."""
+def _against(losses: np.ndarray, stacked: np.ndarray, shares: np.ndarray) -> Estimate:
+    """Return the mean loss over folds, with the standard error of its difference from the stack's."""
     with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite difference
-        return float(shares @ losses), _weighted(losses - stacked, shares)[1]
-
-
-def _weighted(values: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
-    """Mean over folds, and its standard error."""
-    folds, mean = len(shares), shares @ values
-    variance = shares**2 @ (values - mean) ** 2 * folds / (folds - 1)
-    return float(mean), float(np.sqrt(variance))
+        return Estimate(float(shares @ losses), mean_over_folds(losses - stacked, shares).se)

@@ -1,4 +1,4 @@
-"""Which members could go: what each adds to the others, and which say the same."""
+"""Members that could go: the loss without each of them, and groups that are nearly the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from drystone.advice.refit import Problem
 from drystone.estimate import standard_error
-from drystone.scores import RowScore
+from drystone.scores.score import row_scores
 from drystone.stacking.result import Stacking
 from drystone.table import Table
 
@@ -20,13 +20,13 @@ __all__ = ["ROUNDING", "DropOne", "drop_one", "duplicates"]
 # Nats, root mean square: members whose log densities differ by less are worth the same to that many nats, and a
 # mixture of both gains at most an eighth of its square over one of them.
 ALIKE = 0.01
-# A loss smaller than this is one of the solver's, not of the member's.
+# A loss smaller than this is the solver's, not the member's.
 ROUNDING = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class DropOne:
-    """What is lost on the rows fitted if a member is left out and the others are refitted.
+    """Increase of the loss, on the rows fitted to, if one member is dropped and the others are refitted.
 
     Attributes:
         loss: increase of the loss, (K,); 0 for members that are not used.
@@ -38,7 +38,7 @@ class DropOne:
 
     @property
     def redundant(self) -> np.ndarray:
-        """Whether leaving it out costs nothing, or less than the standard error, (K,).
+        """Whether dropping a member costs nothing, or less than the standard error, (K,).
 
         For the log score this is the likelihood ratio test at 5%: with a score of z standard errors for the
         member's weight the loss is z²/2N, its standard error z/N, so their ratio is below one for z below 2.
@@ -46,18 +46,18 @@ class DropOne:
         return (self.loss < ROUNDING) | (self.loss < self.se)
 
 
-def drop_one(asked: Problem, fit: Stacking) -> DropOne:
-    """Leave out each member that is used, one at a time, and refit.
+def drop_one(problem: Problem, fit: Stacking) -> DropOne:
+    """Drop each member that is used, one at a time, and refit.
 
     Args:
-        asked: form, score and rows.
-        fit: the answer.
+        problem: form, score and rows.
+        fit: its solution with all members.
     """
-    table = asked.table
+    table = problem.table
     loss, se = np.zeros(table.K), np.zeros(table.K)
     with_all = _rows(fit, table)
     for k in fit.form.used(fit.params)[0]:
-        others = asked.part(members=np.delete(np.arange(table.K), k))
+        others = problem.part(members=np.delete(np.arange(table.K), k))
         if not others.possible:
             loss[k], se[k] = np.inf, np.nan
             continue
@@ -70,12 +70,12 @@ def drop_one(asked: Problem, fit: Stacking) -> DropOne:
 
 
 def duplicates(table: Table) -> list[tuple[str, ...]]:
-    r"""Groups of members whose log densities are the same, each with its nearest ones.
+    r"""Return groups of members whose log densities are nearly the same.
 
     .. math::
         \sum_n a_n (\log q_i - \log q_j)^2 = \text{mean}^2 + \text{sd}^2 < \text{ALIKE}^2
 
-    and their densities are 0 on the same rows. Without ``log_q`` nothing is said.
+    and their densities are 0 on the same rows. There are none if the table has no ``log_q``.
     """
     if "log_q" not in table.gives:
         return []
@@ -90,10 +90,7 @@ def duplicates(table: Table) -> list[tuple[str, ...]]:
 
 
 def _rows(fit: Stacking, table: Table) -> np.ndarray | None:
-    """The loss of each row, (N,), if the score is a mean over rows."""
-    if not all(isinstance(term, RowScore) for _, term in fit.score.terms):
-        return None
+    """Return the loss of each row, (N,), or None if the score is not a mean over rows."""
     with torch.no_grad():
-        view = fit.view(table)
-        parts = [c * term.rows(view).numpy() for c, term in fit.score.terms if isinstance(term, RowScore)]
-    return np.sum(parts, 0)
+        rows = row_scores(fit.score, fit.view(table))
+    return None if rows is None else rows.numpy()

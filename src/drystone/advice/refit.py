@@ -1,4 +1,4 @@
-"""The same stack again, on other rows or members."""
+"""Refits of a stacking to other rows or members."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drystone.errors import ConvergenceWarning
 from drystone.forms import Form
@@ -16,17 +17,17 @@ from drystone.stacking.result import Stacking
 from drystone.stacking.stack import stack
 from drystone.table import Table
 
-__all__ = ["Problem", "problem"]
+__all__ = ["Problem", "problem_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a fit was asked: a form and a score on the rows of a table.
+    """A stacking problem: a form and a score on the rows of a table.
 
     Attributes:
-        table: the rows and members, without what the score does not look at.
+        table: the rows and members, with only the statistics that the score looks at.
         form: how members are combined.
-        score: what is minimised.
+        score: the objective.
         seed: of the solver.
     """
 
@@ -36,11 +37,11 @@ class Problem:
     seed: int = 0
 
     def on(self, table: Table) -> Problem:
-        """The same question of other rows or members."""
+        """Return the same problem on another table."""
         return Problem(table, self.form, self.score, self.seed)
 
-    def part(self, members: object = None, rows: object = None) -> Problem:
-        """The same question of some members and some rows."""
+    def part(self, members: ArrayLike | None = None, rows: ArrayLike | None = None) -> Problem:
+        """Return the same problem on some members and some rows."""
         return self.on(self.table.select(members, rows))
 
     @cached_property
@@ -50,19 +51,19 @@ class Problem:
         return not (dense and bool((self.table.log_q == -np.inf).all(0).any()))
 
     def solve(self) -> Stacking:
-        """The fit. Warnings were given when the user fitted; a refit that stops early is as good as it is."""
+        """Fit, without the warnings that the first fit gave already."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "ranks alone are not a strict criterion")
             return stack(self.table, self.form, self.score, seed=self.seed)
 
     def loss_on(self, table: Table) -> float:
-        """Fit here, and judge on other rows with the same members; +inf if these cannot explain all rows."""
+        """Fit, and return the loss on other rows of the same members; +inf if these cannot explain all rows."""
         return self.solve().evaluate(table)["loss"] if self.possible else np.inf
 
 
-def problem(fit: Stacking, table: Table, seed: int = 0) -> Problem:
-    """What ``fit`` was asked on ``table``, the rows it was fitted to, less what it dropped."""
+def problem_of(fit: Stacking, table: Table, seed: int = 0) -> Problem:
+    """Return the problem that ``fit`` solves, on ``table``, the rows it was fitted to, less those it dropped."""
     if set(table.names) != set(fit.names):
         raise ValueError("`table` must have the members of `fit`.")
     members = [name for name in fit.names if name not in fit.dropped.get("members", [])]

@@ -11,9 +11,12 @@ from drystone.cli.command import configuration, drop_option, say, source_argumen
 
 
 @verb(
-    ("drystone compare moons", "the run's fits, judged on its test rows"),
+    ("drystone compare moons", "the run's fits on its test rows"),
     ("drystone compare moons --exact", "and against the exact posterior, if the task knows it"),
-    ('drystone compare table.zarr --score log --score "log + 10*rank"', "half the rows to fit, half to judge"),
+    (
+        'drystone compare table.zarr --score log --score "log + 10*rank"',
+        "half the rows to fit, half to test",
+    ),
 )
 @source_argument
 @click.option("--score", "scores", multiple=True, help="What to stack a table for; may be given again.  [log]")
@@ -21,19 +24,19 @@ from drystone.cli.command import configuration, drop_option, say, source_argumen
 @drop_option
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior, in nats.")
 def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool) -> None:
-    """Judge fits on untouched rows.
+    """Compare fits on untouched rows.
 
-    Against the best member and uniform weights, with standard errors, on rows that nothing was fitted to.
+    With the best member and uniform weights, with standard errors, on rows that nothing was fitted to.
     The best member is chosen for each metric on the stacking rows; gains are paired.
     """
-    from drystone.cli.comparison_table import screen
-    from drystone.cli.tables import is_table, judge_table
+    from drystone.cli.comparison_table import render
+    from drystone.cli.tables import evaluate_table, is_table
     from drystone.runs import Run
-    from drystone.runs.evaluation import judge
+    from drystone.runs.evaluation import evaluate
 
     if is_table(source):
         with waiting("stacking and comparing"):
-            judged = judge_table(source, scores, seed, exact, drop)
+            evaluation = evaluate_table(source, scores, seed, exact, drop)
     else:
         if scores or drop:
             raise click.UsageError("--score and --drop are for tables; a run's fits are made by `drystone stack`.")
@@ -41,14 +44,14 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact:
         with home.opened():
             config = configuration(home)
             with waiting("comparing"):
-                judged = judge(home, config, exact=exact)
-    words = str(judged.comparison)
-    if judged.gaps:
-        words += f"\n\n{screen(judged)}"
+                evaluation = evaluate(home, config, exact=exact)
+    words = str(evaluation.comparison)
+    if evaluation.gaps:
+        words += f"\n\n{render(evaluation)}"
     say(
         words,
-        test_rows=judged.test.N,
-        metrics=judged.comparison.frame.to_dict("records"),
-        left_out=judged.comparison.left_out,
-        nats_from_exact={name: asdict(gap) for name, gap in judged.gaps.items()},
+        test_rows=evaluation.test.N,
+        metrics=evaluation.comparison.frame.to_dict("records"),
+        skipped=evaluation.comparison.skipped,
+        nats_from_exact={name: asdict(gap) for name, gap in evaluation.gaps.items()},
     )

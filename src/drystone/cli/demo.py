@@ -33,11 +33,11 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
     Two Moons has an exact posterior, so the last lines say in nats what stacking has gained and what is left to
     gain. Kill it whenever you like: the same command continues, and ends with the same numbers.
     """
-    from drystone.cli.comparison_table import screen
+    from drystone.cli.comparison_table import render
     from drystone.cli.report_of_run import report_of_run
     from drystone.cli.stack import fit_all
     from drystone.runs import Run, stages
-    from drystone.runs.evaluation import judge
+    from drystone.runs.evaluation import evaluate
 
     config = settings(quick)
     home = Run(directory)
@@ -56,17 +56,17 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
         with _stage(4, "stack", f"weights from {asked.stack:,} of these, for: {', '.join(config.fits)}"):
             fit_all(home, config, config.fits)
         with _stage(5, "compare", f"on the other {asked.test:,}, which nothing was fitted to"):
-            judged = judge(home, config, exact=True)
+            evaluation = evaluate(home, config, exact=True)
         with _stage(6, "report", "all of it, with pictures"):
             command = ["drystone", "demo", str(directory), *(["--quick"] if quick else [])]
-            report_of_run(home, config, judged, shlex.join(command))
+            report_of_run(home, config, evaluation, shlex.join(command))
     say(
-        f"\n{screen(judged)}\n\n{click.style(judged.verdict, bold=True)}\nReport: {home.report.resolve()}",
+        f"\n{render(evaluation)}\n\n{click.style(evaluation.verdict, bold=True)}\nReport: {home.report.resolve()}",
         run=home.path,
         report=home.report,
-        verdict=judged.verdict,
-        metrics=judged.comparison.frame.to_dict("records"),
-        nats_from_exact={name: asdict(gap) for name, gap in judged.gaps.items()},
+        verdict=evaluation.verdict,
+        metrics=evaluation.comparison.frame.to_dict("records"),
+        nats_from_exact={name: asdict(gap) for name, gap in evaluation.gaps.items()},
     )
 
 

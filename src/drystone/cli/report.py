@@ -15,7 +15,7 @@ from drystone.cli.command import configuration, drop_option, say, source_argumen
     ("drystone report moons --exact", "and how far from the exact posterior, if the task knows it"),
     (
         "drystone report table.zarr --score energy --out report.html",
-        "half the rows to fit, half to judge",
+        "half the rows to fit, half to test",
     ),
 )
 @source_argument
@@ -31,15 +31,15 @@ def report(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: 
     errors, weights and their certificates, calibration, posteriors of two observations, and what to do next.
     """
     from drystone.cli.report_of_run import report_of_run, report_of_table
-    from drystone.cli.tables import is_table, judge_table
+    from drystone.cli.tables import evaluate_table, is_table
     from drystone.runs import Run
-    from drystone.runs.evaluation import judge
+    from drystone.runs.evaluation import evaluate
 
     command = _command(source, scores, seed, drop, exact, out)
     if is_table(source):
         with waiting("stacking, comparing and drawing"):
-            judged = judge_table(source, scores, seed, exact, drop)
-            path = report_of_table(out or Path("report.html"), judged, command)
+            evaluation = evaluate_table(source, scores, seed, exact, drop)
+            path = report_of_table(out or Path("report.html"), evaluation, command)
     else:
         if scores or drop or out is not None:
             raise click.UsageError("--score, --drop and --out are for tables; a run has its own fits and report.")
@@ -47,9 +47,9 @@ def report(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: 
         with home.opened(), home.timed("report"):
             config = configuration(home)
             with waiting("comparing and drawing"):
-                judged = judge(home, config, exact=exact)
-                path = report_of_run(home, config, judged, command)
-    say(f"{judged.verdict}\nReport: {path.resolve()}", report=path, verdict=judged.verdict)
+                evaluation = evaluate(home, config, exact=exact)
+                path = report_of_run(home, config, evaluation, command)
+    say(f"{evaluation.verdict}\nReport: {path.resolve()}", report=path, verdict=evaluation.verdict)
 
 
 def _command(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool, out: Path | None) -> str:

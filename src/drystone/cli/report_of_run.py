@@ -1,4 +1,4 @@
-"""The report of a run, or of a table, out of what has been judged."""
+"""The report of a run, or of a table, from the evaluation of its fits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drystone.report import Observation, observe, write
 if TYPE_CHECKING:
     from drystone.advice import Advice
     from drystone.runs import Config, Run
-    from drystone.runs.evaluation import Judged
+    from drystone.runs.evaluation import Evaluation
 
 __all__ = ["report_of_run", "report_of_table"]
 
@@ -23,73 +23,71 @@ ADVICE_SECONDS = 10.0
 SHOWN = 2
 
 
-def report_of_run(run: Run, config: Config, judged: Judged, command: str) -> Path:
+def report_of_run(run: Run, config: Config, evaluation: Evaluation, command: str) -> Path:
     """Write ``report.html`` of a run, with its members and posteriors of two test rows, exact ones if known."""
-    ensemble = _ensemble(run, judged)
+    ensemble = _ensemble(run, evaluation)
     return write(
         run.report,
-        validation=judged.validation,
-        test=judged.test,
-        fits=judged.comparison.fits,
-        comparison=judged.comparison,
-        exact=judged.exact,
-        advice=_advice(judged),
+        validation=evaluation.validation,
+        test=evaluation.test,
+        fits=evaluation.comparison.fits,
+        comparison=evaluation.comparison,
+        exact=evaluation.exact,
+        advice=_advice(evaluation),
         members=None if ensemble is None else ensemble.frame,
-        observations=None if ensemble is None else _observations(judged, ensemble, config),
+        observations=None if ensemble is None else _observations(evaluation, ensemble, config),
         title=f"Stacking report: {config.simulate.task or run.path.resolve().name}",
         command=command,
     )
 
 
-def report_of_table(path: Path, judged: Judged, command: str) -> Path:
+def report_of_table(path: Path, evaluation: Evaluation, command: str) -> Path:
     """Write the report of a table, whose members are not at hand."""
     return write(
         path,
-        validation=judged.validation,
-        test=judged.test,
-        fits=judged.comparison.fits,
-        comparison=judged.comparison,
-        advice=_advice(judged),
+        validation=evaluation.validation,
+        test=evaluation.test,
+        fits=evaluation.comparison.fits,
+        comparison=evaluation.comparison,
+        advice=_advice(evaluation),
         command=command,
     )
 
 
-def _ensemble(run: Run, judged: Judged) -> ds.Ensemble | None:
+def _ensemble(run: Run, evaluation: Evaluation) -> ds.Ensemble | None:
     """The run's members, if they are those of its table: that may come from elsewhere."""
     if not any(run.members.glob("*.json")):
         return None
     ensemble = ds.Ensemble.load(run.members)
-    return ensemble if set(judged.test.names) <= set(ensemble.names) else None
+    return ensemble if set(evaluation.test.names) <= set(ensemble.names) else None
 
 
-def _advice(judged: Judged) -> Advice | Sequence[str]:
+def _advice(evaluation: Evaluation) -> Advice | Sequence[str]:
     """What to do next, by the first fit."""
-    first = next(iter(judged.comparison.fits.values()))
+    first = next(iter(evaluation.comparison.fits.values()))
     try:
-        return ds.advise(first, judged.validation, seconds=ADVICE_SECONDS)
+        return ds.advise(first, evaluation.validation, seconds=ADVICE_SECONDS)
     except (StackingError, ValueError):  # a form or a score whose refits say nothing
         return ()
 
 
-def _observations(judged: Judged, ensemble: ds.Ensemble, config: Config) -> Sequence[Observation] | None:
+def _observations(evaluation: Evaluation, ensemble: ds.Ensemble, config: Config) -> Sequence[Observation] | None:
     """Draws at the first test rows: more of them than the table holds, and exact ones where the task has them."""
     from drystone.runs import stages
 
-    if judged.test.y is None:
+    if evaluation.test.y is None:
         return None
-    frame = judged.comparison.frame
-    best = frame.loc[frame["method"] == "best", "member"].iloc[0]
-    task = stages.task(config) if config.simulate.task and judged.exact is not None else None
+    task = stages.task(config) if config.simulate.task and evaluation.exact is not None else None
     members = dict(zip(ensemble.names, ensemble, strict=True))
     return [
         observe(
             f"test simulation {row}",
-            judged.test.y[row],
+            evaluation.test.y[row],
             members,
-            judged.comparison.fits,
-            best=best,
-            truth=judged.test.theta[row],
+            evaluation.comparison.fits,
+            best=evaluation.comparison.best,
+            truth=evaluation.test.theta[row],
             task=task,
         )
-        for row in range(min(SHOWN, judged.test.N))
+        for row in range(min(SHOWN, evaluation.test.N))
     ]

@@ -10,9 +10,9 @@ import click
 
 if TYPE_CHECKING:
     from drystone import Table
-    from drystone.runs.evaluation import Judged
+    from drystone.runs.evaluation import Evaluation
 
-__all__ = ["is_table", "judge_table", "read_table"]
+__all__ = ["evaluate_table", "is_table", "read_table"]
 
 TABLES = (".zarr", ".nc")
 
@@ -55,8 +55,8 @@ def _finite(table: Table) -> Table:
     return table.select(members=counts == 0)
 
 
-def judge_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool, drop: bool) -> Judged:
-    """Stack one half of a table's rows for each score and judge on the other."""
+def evaluate_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool, drop: bool) -> Evaluation:
+    """Stack one half of a table's rows for each score, and compare on the other."""
     from drystone.cli import objectives
 
     if exact:
@@ -64,11 +64,11 @@ def judge_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool, d
     for text in scores:
         objectives.check_score(text)
     import drystone as ds
-    from drystone.runs.evaluation import Judged
+    from drystone.runs.evaluation import Evaluation
 
     table = read_table(source, drop=drop)
     if drop:
         table = _finite(table)
     validation, test = table.split(0.5, seed=seed)
     fits = {text: ds.stack(validation, score=objectives.score(text)) for text in scores}
-    return Judged(validation, test, ds.compare(validation, test, fits or None))
+    return Evaluation(validation, test, ds.compare(validation, test, fits or None))

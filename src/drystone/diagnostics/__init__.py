@@ -1,4 +1,4 @@
-"""Is it right? Calibration of members, uniform weights and stacks, and distances between samples."""
+"""Diagnostics: calibration of members, uniform weights and stacks, and distances between samples."""
 
 from drystone.diagnostics.band import Band, ecdf_band
 from drystone.diagnostics.c2st import C2ST, c2st

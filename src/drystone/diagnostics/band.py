@@ -1,14 +1,14 @@
 r"""Simultaneous bands for the ECDF of N uniform numbers (Säilynoja, Bürkner & Vehtari 2022).
 
 At each z the count N F̂(z) is binomial. The band joins the central intervals of these binomials at one level 1 − γ,
-the largest γ for which the whole curve stays inside with the probability asked for:
+the largest γ for which the whole curve stays inside with the probability ``level``:
 
 .. math::
     P(l_i \le N \hat F(z_i) \le u_i \text{ for all } i) \ge \text{level}, \qquad
     l_i, u_i = \text{Binomial}(N, z_i) \text{ quantiles at } \gamma/2,\; 1 - \gamma/2
 
 The probability is exact, not simulated. Uniform numbers are the points of a Poisson process of rate N given that
-there are N of them, so the counts have independent Poisson increments, and one convolution a grid point carries
+there are N of them, so the counts have independent Poisson increments, and one convolution per grid point carries
 their distribution along, cut to the band (Moscovich & Nadler 2017).
 """
 
@@ -40,8 +40,8 @@ class Band:
         grid: points z in (0, 1), (G,).
         lower: lower ends, as values of the ECDF, (G,).
         upper: upper ends, (G,).
-        level: the probability asked for.
-        probability: the exact one, a little higher, because counts are whole numbers.
+        level: the nominal probability.
+        probability: the exact one, a little higher, because counts are integers.
         rows: N.
     """
 
@@ -53,20 +53,20 @@ class Band:
     rows: int
 
     def holds(self, ecdf: np.ndarray) -> np.ndarray:
-        """Whether curves (..., G, d) stay inside, (..., d); an undefined one does not."""
+        """Return whether curves (..., G, d) stay inside, (..., d); an undefined one does not."""
         slack = 1e-9  # an ECDF summed from row weights may miss k/N by rounding
         inside = (self.lower[:, None] - slack <= ecdf) & (ecdf <= self.upper[:, None] + slack)
         return np.asarray(inside.all(-2))
 
 
 def ecdf_band(N: int, level: float = 0.95, grid: Sequence[float] | np.ndarray | None = None) -> Band:
-    r"""The band of the ECDF of N independent uniform numbers.
+    r"""Compute the band of the ECDF of N independent uniform numbers.
 
     Args:
-        N: how many numbers.
+        N: number of uniform numbers.
         level: probability that the whole curve stays inside.
-        grid: increasing points in (0, 1) at which the curve is looked at; None for a hundred equidistant ones.
-            Ranks among S draws take S + 1 values: look at them at multiples of 1/(S + 1), as
+        grid: increasing points in (0, 1) at which the curve is evaluated; None for a hundred equidistant ones.
+            Ranks among S draws take S + 1 values: evaluate them at multiples of 1/(S + 1), as
             :func:`~drystone.diagnostics.rank_ecdf` does, or steps of the discrete uniform count as deviations.
 
     Example:
@@ -97,12 +97,12 @@ def _band(N: int, level: float, grid: tuple[float, ...]) -> Band:
         middle = (low + high) / 2
         low, high = (middle, high) if _inside(N, z, *counts(middle)) >= level else (low, middle)
     lower, upper = counts(low)
-    # Frozen, because the next who asks gets the same arrays.
+    # Frozen, because the cache returns the same arrays again.
     return Band(frozen(z), frozen(lower / N), frozen(upper / N), level, _inside(N, z, lower, upper), N)
 
 
 def _inside(N: int, z: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
-    """P(lower ≤ N F̂(z) ≤ upper at every z)."""
+    """Return P(lower ≤ N F̂(z) ≤ upper at every z)."""
     state, first, before = np.ones(1), 0, 0.0  # P(count = first, first + 1, …, and inside so far)
     for point, least, most in zip(z, lower, upper, strict=True):
         step = poisson.pmf(np.arange(most - first + 1), N * (point - before))

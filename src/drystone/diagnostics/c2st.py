@@ -1,4 +1,4 @@
-r"""Classifier two-sample test (Lopez-Paz & Oquab 2017): can a classifier tell two samples apart?"""
+r"""Classifier two-sample test (Lopez-Paz & Oquab 2017): how well a classifier tells two samples apart."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy
 from drystone._messages import require
 from drystone.diagnostics.classifiers import cloned, network
-from drystone.estimate import split_folds
+from drystone.estimate import Estimate, split_folds
 from drystone.table.inputs import spread_or_one
 
 __all__ = ["C2ST", "c2st"]
@@ -21,28 +22,27 @@ class C2ST:
     """How well a classifier tells two samples apart on draws it was not trained on.
 
     Attributes:
-        accuracy: share classified rightly: ½ if the samples cannot be told apart, 1 if they never mix.
-        se: standard error of the accuracy over the draws that were classified.
-        folds: accuracy in each fold.
+        accuracy: share classified correctly: ½ if the samples cannot be told apart, 1 if they never mix; its
+            standard error is over the draws.
+        folds: accuracy in each fold, (F,).
     """
 
-    accuracy: float
-    se: float
+    accuracy: Estimate
     folds: np.ndarray
 
     def __str__(self) -> str:
-        return f"C2ST accuracy {self.accuracy:.3f} ± {self.se:.3f} (0.5: cannot be told apart)"
+        return f"C2ST accuracy {self.accuracy} (0.5: cannot be told apart)"
 
 
-def c2st(draws: Any, reference: Any, *, classifier: Any = None, folds: int = 5, seed: int = 0) -> C2ST:
-    """Accuracy, by cross-validation, of a classifier that tells ``draws`` from ``reference``.
+def c2st(draws: ArrayLike, reference: ArrayLike, *, classifier: Any = None, folds: int = 5, seed: int = 0) -> C2ST:
+    """Cross-validate the accuracy of a classifier that tells ``draws`` from ``reference``.
 
     Args:
         draws: a sample of the posterior in question, (S, d).
         reference: a sample of the exact one, (S', d); the larger sample is cut to the size of the smaller, so that
-            ½ means the same always.
+            ½ always means the same.
         classifier: any scikit-learn classifier; None for the network of the sbibm benchmark (two layers of 10 d
-            units), which its published numbers are made with. ``RandomForestClassifier()`` is quicker for large d.
+            units), which its published numbers use. ``RandomForestClassifier()`` is quicker for large d.
         folds: of the cross-validation.
         seed: of the folds and the classifier.
     """
@@ -62,4 +62,5 @@ def c2st(draws: Any, reference: Any, *, classifier: Any = None, folds: int = 5, 
         right[test] = fitted.predict(x[test]) == label[test]
         accuracies.append(right[test].mean())
     accuracy = float(right.mean())
-    return C2ST(accuracy, float(np.sqrt(accuracy * (1 - accuracy) / len(right))), np.array(accuracies))
+    error = float(np.sqrt(accuracy * (1 - accuracy) / len(right)))
+    return C2ST(Estimate(accuracy, error), np.array(accuracies))

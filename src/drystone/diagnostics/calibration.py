@@ -21,16 +21,16 @@ class Calibration:
     """ECDFs of numbers that are uniform where a posterior is exact, and the band that uniform ones keep to.
 
     The band is for one curve: of many members or parameters, some leave a 95% band by chance. It is exact for rows
-    that count alike; for weighted ones it is an approximation, that of as many rows as are effective, which serves
-    well if no few rows carry most of the weight.
+    of equal weight; for others it is an approximation by the effective number of rows, which is good unless few
+    rows carry most of the weight.
 
     Attributes:
-        grid: where the curves are looked at, (G,).
+        grid: points at which the curves are evaluated, (G,).
         members: ECDFs of the members, (K, G, d).
         methods: ECDFs of uniform weights and of the fits, by name, (G, d) each.
-        band: of the ECDF of as many uniform numbers as there are rows (effective ones, if they are weighted).
+        band: of the ECDF of as many uniform numbers as there are rows (effective rows, if they are weighted).
         names: of the members.
-        parameters: of θ, or of whatever the last axis is.
+        parameters: names along the last axis, of θ if it has d entries.
     """
 
     grid: np.ndarray
@@ -52,7 +52,7 @@ class Calibration:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row a method, parameter and grid point: the ECDF, its standard error, and the band."""
+        """One row per method, parameter and grid point: the ECDF, its standard error, and the band."""
         of_members = {name: curve for name, curve in zip(self.names, self.members, strict=True)}
         blocks = []
         for kind, curves in (("member", of_members), ("method", self.methods)):
@@ -66,7 +66,7 @@ class Calibration:
 
 
 def rank_ecdf(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibration:
-    r"""ECDFs of the ranks: P(rank ≤ z) against z.
+    r"""Compute the ECDFs of the ranks: P(rank ≤ z) against z.
 
     Above the diagonal the true values lie too often low in the posterior: it is biased upwards. An S around the
     middle (above it first, then below) is a posterior that is too narrow, the reverse one that is too wide.
@@ -80,7 +80,7 @@ def rank_ecdf(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibr
 
 
 def coverage(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibration:
-    r"""How often the central c interval holds the truth, against c: coverage, read off the ranks.
+    r"""Compute how often the central c interval holds the truth, against c, from the ranks.
 
     The central c interval holds the truth if :math:`|2u - 1| \le c` for its rank u; where the posterior is exact
     these are uniform too. Below the diagonal it is overconfident.
@@ -95,7 +95,7 @@ def coverage(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibra
         grid = _even()
     elif r.draws < 2:
         raise ValueError(
-            f"coverage needs at least 2 draws a simulation, for an interval between them; got {r.draws}. "
+            f"coverage needs at least 2 draws per simulation, for an interval between them; got {r.draws}. "
             "Tabulate with more draws, or look at `rank_ecdf`."
         )
     else:
@@ -108,20 +108,20 @@ def coverage(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibra
 
 
 def rank_calibration(r: Ranks, level: float) -> Calibration:
-    """ECDFs of ranks, at multiples of 1/(S + 1), where P(u ≤ z) = z for the members if they are exact."""
+    """Compute ECDFs of ranks at multiples of 1/(S + 1), where P(u ≤ z) = z for the members if they are exact."""
     grid = _even() if r.draws is None else _some(np.arange(1, r.draws + 1)) / (r.draws + 1)
     band = ecdf_band(r.effective_rows, level, grid)
     return Calibration(grid, *_ecdfs(r, grid), band, r.names, r.parameters)
 
 
 def ecdf(u: np.ndarray, S: Draws, z: np.ndarray, a: np.ndarray) -> np.ndarray:
-    r"""The share of ranks ≤ z, each rank spread over its part of (0, 1), :math:`(u \pm \tfrac12 / (S + 1))`.
+    r"""Return the share of ranks ≤ z, each rank spread over its part of (0, 1), :math:`u \pm \tfrac12 / (S + 1)`.
 
     .. math::
         \hat F(z) = \sum_n a_n \min(1, \max(0, (S_n + 1)(z - u_n) + \tfrac12))
 
     If the posterior is exact its mean is z at every z, not only at multiples of 1/(S + 1), where it is the usual
-    ECDF: so methods with other numbers of draws can be looked at on the same grid.
+    ECDF: so methods with other numbers of draws can share a grid.
 
     Args:
         u: (N, d).
@@ -139,13 +139,13 @@ def ecdf(u: np.ndarray, S: Draws, z: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _ecdfs(r: Ranks, z: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Of the members at multiples of 1/(S + 1), where steps are the same and quicker, and of the methods."""
+    """Return ECDFs of the members, as steps (the same at multiples of 1/(S + 1), and quicker), and of methods."""
     of_methods = {name: ecdf(u, r.method_draws[name], z, r.row_weights) for name, u in r.methods.items()}
     return np.stack([_steps(u, z, r.row_weights) for u in r.members]), of_methods
 
 
 def _steps(u: np.ndarray, z: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Σ_n a_n 1(u_n ≤ z) for each z and column of u (N, d): (G, d); NaN where a rank is."""
+    """Return Σ_n a_n 1(u_n ≤ z) for each z and column of u (N, d): (G, d); NaN where a rank is."""
     curves = np.empty((len(z), u.shape[1]))
     for i, column in enumerate(u.T):
         order = np.argsort(column)
@@ -157,10 +157,10 @@ def _steps(u: np.ndarray, z: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _even() -> np.ndarray:
-    """Points at which ranks are looked at if nobody knows the draws behind them."""
+    """Return the grid of ranks with an unknown number of draws behind them."""
     return np.arange(1, POINTS) / POINTS
 
 
 def _some(points: np.ndarray) -> np.ndarray:
-    """At most POINTS of them, evenly spread."""
+    """Return at most POINTS of some points, evenly spread."""
     return points[np.unique(np.linspace(0, len(points) - 1, min(len(points), POINTS)).round().astype(int))]

@@ -8,7 +8,7 @@ __all__ = ["cloned", "network"]
 
 
 def network(d: int) -> Any:
-    """The sbibm benchmark's classifier: two layers of 10 d units each."""
+    """Return the sbibm benchmark's classifier: two layers of 10 d units each."""
     from sklearn.neural_network import MLPClassifier
 
     # So many passes are never made: training stops when the loss has not fallen for ten.
@@ -16,7 +16,7 @@ def network(d: int) -> Any:
 
 
 def cloned(classifier: Any, seed: int) -> Any:
-    """An unfitted copy; with this seed, if it takes one."""
+    """Return an unfitted copy, with this seed if the classifier takes one."""
     from sklearn.base import clone
 
     copy: Any = clone(classifier)

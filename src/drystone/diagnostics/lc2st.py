@@ -1,4 +1,4 @@
-r"""Is it right at *this* observation? The local two-sample test L-C2ST (Linhart, Gramfort & Rodrigues 2023)."""
+r"""Local two-sample test L-C2ST at one observation (Linhart, Gramfort & Rodrigues 2023)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy
 from drystone._messages import require
@@ -21,7 +22,7 @@ class LC2ST:
 
     Attributes:
         statistic: mean squared deviation of the classifier's probability from ½, at draws of the posterior.
-        null: the same for classifiers trained on swapped pairs, (trials,): what an exact posterior gives.
+        null: the same for classifiers trained on swapped pairs, (trials,): as for an exact posterior.
         p_value: share of the null at least as large, counting the statistic itself.
         probability: that each draw is the posterior's, not the truth's, (S,): above ½ where it has too much mass.
     """
@@ -36,12 +37,12 @@ class LC2ST:
 
 
 def lc2st(
-    theta: Any,
-    y: Any,
-    draws: Any,
+    theta: ArrayLike,
+    y: ArrayLike,
+    draws: ArrayLike,
     *,
-    at: Any,
-    draws_at: Any,
+    at: ArrayLike,
+    draws_at: ArrayLike,
     classifier: Any = None,
     trials: int = 100,
     seed: int = 0,
@@ -70,7 +71,7 @@ def lc2st(
     N = len(theta)
     if theta.ndim != 2 or draws.shape != theta.shape:
         raise ValueError(
-            f"`theta` and `draws` must have the same shape (N, d), a draw for each simulation; "
+            f"`theta` and `draws` must have the same shape (N, d), one draw per simulation; "
             f"got {theta.shape} and {draws.shape}."
         )
     if draws_at.ndim != 2 or draws_at.shape[1] != theta.shape[1]:
@@ -80,16 +81,16 @@ def lc2st(
         raise ValueError(f"`at` must have {data.shape[1]} values, as a row of `y`; got {observed.shape[1]}.")
 
     true, drawn = np.hstack([theta, data]), np.hstack([draws, data])
-    asked = np.hstack([draws_at, np.repeat(observed, len(draws_at), 0)])
+    local = np.hstack([draws_at, np.repeat(observed, len(draws_at), 0)])
     centre, scale = true.mean(0), spread_or_one(true)
-    true, drawn, asked = ((part - centre) / scale for part in (true, drawn, asked))
+    true, drawn, local = ((part - centre) / scale for part in (true, drawn, local))
     classifier = network(true.shape[1]) if classifier is None else classifier
 
     def probability(swap: np.ndarray, seed: int) -> np.ndarray:
-        """c at the draws asked about, trained with some pairs swapped."""
+        """Return c at the draws of the observation, trained with some pairs swapped."""
         first, second = np.where(swap[:, None], drawn, true), np.where(swap[:, None], true, drawn)
         fitted = cloned(classifier, seed).fit(np.concatenate([first, second]), np.repeat([0, 1], N))
-        return fitted.predict_proba(asked)[:, 1]
+        return fitted.predict_proba(local)[:, 1]
 
     rng = np.random.default_rng(seed)
     c = probability(np.zeros(N, bool), seed)

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 
 from drystone.comparison import Fits, methods
+from drystone.estimate import effective_rows
 from drystone.table import Table
 
 __all__ = ["Draws", "Ranks", "middle", "ranks"]
 
-# Draws behind a rank: S, one number a row, or None where the table does not say.
+# Draws behind a rank: S, one number per row, or None where the table does not say.
 Draws = int | float | np.ndarray | None
 
 
@@ -21,8 +22,8 @@ Draws = int | float | np.ndarray | None
 class Ranks:
     r"""Ranks in (0, 1) of the true parameters, uniform where a posterior is exact.
 
-    A share r of S draws takes S + 1 values; kept here is :math:`u = (S r + ½) / (S + 1)`, which lies in the middle
-    of its share of (0, 1): at z a multiple of 1/(S + 1), :math:`P(u \le z) = z` exactly if the posterior is.
+    A share r of S draws takes S + 1 values; a rank here is :math:`u = (S r + ½) / (S + 1)`, which lies in the
+    middle of its part of (0, 1): at z a multiple of 1/(S + 1), :math:`P(u \le z) = z` if the posterior is exact.
 
     The rank of a mixture, Σ_k w_k r_k, has the draws of all members behind it: its variance given where the truth
     lies is that of a share of :math:`S / \sum_k w_k^2` draws.
@@ -47,16 +48,16 @@ class Ranks:
 
     @property
     def effective_rows(self) -> int:
-        """1 / Σ a_n², rounded: N if rows are weighted alike."""
-        return round(1 / float((self.row_weights**2).sum()))
+        """1 / Σ a_n², rounded: N if rows are weighted equally."""
+        return round(effective_rows(self.row_weights))
 
 
 def ranks(table: Table, fits: Fits = None) -> Ranks:
-    """Ranks of each member, of uniform weights and of each fit that has any.
+    """Return the ranks of each member, of uniform weights and of each fit that has any.
 
     Args:
         table: rows that neither members nor fits have seen, with ``rank`` or ``draws``.
-        fits: a stacking, or several by name; an aggregated interval has no ranks and is left out.
+        fits: a stacking, or several by name; an aggregated interval has no ranks and is skipped.
 
     Example:
         >>> import drystone as ds
@@ -72,12 +73,18 @@ def ranks(table: Table, fits: Fits = None) -> Ranks:
         behind = {name: None if draws is None else draws.numpy() for name, draws in behind.items()}
         of_methods = {name: middle(view.rank().numpy(), behind[name]) for name, view in views.items()}
     return Ranks(
-        middle(table.rank, table.S), of_methods, table.names, table.parameters, table.row_weights, table.S, behind
+        members=middle(table.rank, table.S),
+        methods=of_methods,
+        names=table.names,
+        parameters=table.parameters,
+        row_weights=table.row_weights,
+        draws=table.S,
+        method_draws=behind,
     )
 
 
 def middle(rank: np.ndarray, S: Draws) -> np.ndarray:
-    """(S r + ½) / (S + 1) of ranks (..., N, d), S one number or (N,)."""
+    """Return (S r + ½) / (S + 1) of ranks (..., N, d), S one number or (N,)."""
     if S is None:
         return rank
     S = np.asarray(S)[..., None]

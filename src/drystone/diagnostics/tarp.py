@@ -1,16 +1,15 @@
 r"""Tests of accuracy with random points (TARP; Lemos, Coogan, Hezaveh & Perreault-Levasseur 2023).
 
-Pick a reference point x for each simulation, and draw the ball around it that reaches to the true θ. The share of
-draws inside is uniform where the posterior is exact, in all parameters at once; and an estimate for which it is
+Choose a reference point x for each simulation, and draw the ball around it that reaches to the true θ. The share
+of draws inside is uniform where the posterior is exact, in all parameters at once; and an estimate for which it is
 uniform *for every reference that depends on y* is exact, which ranks of single parameters cannot say.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy
 from drystone.comparison import Fits, methods
@@ -22,9 +21,9 @@ __all__ = ["tarp"]
 
 
 def tarp(
-    table: Table, fits: Fits = None, *, references: Any = None, seed: int = 0, level: float = 0.95
+    table: Table, fits: Fits = None, *, references: ArrayLike | None = None, seed: int = 0, level: float = 0.95
 ) -> Calibration:
-    r"""ECDFs of the share of draws nearer than θ to a random point: expected coverage against credibility.
+    r"""Compute ECDFs of the share of draws nearer than θ to a random point: coverage against credibility.
 
     .. math::
         f_n = \frac1S \sum_s 1\{\|\tilde\theta_{ns} - x_n\| \le \|\theta_n - x_n\|\}
@@ -35,7 +34,7 @@ def tarp(
 
     Args:
         table: rows that neither members nor fits have seen, with ``draws``.
-        fits: a stacking, or several by name; those that have no draws are left out.
+        fits: a stacking, or several by name; those that have no draws are skipped.
         references: points x_n, (N, d); None for uniform ones in the box of the table's θ.
         seed: of the references, and of the draws of stacks.
         level: of the band.
@@ -55,16 +54,21 @@ def tarp(
             raise ValueError(f"`references` must have shape (N, d) = {table.theta.shape}; got {x.shape}.")
 
     def share(draws: np.ndarray) -> np.ndarray:
-        """u of f_n for draws (N, S, d), (N, 1)."""
+        """Return u of f_n for draws (N, S, d): (N, 1)."""
         inside = _distance(draws, x[:, None], size) <= _distance(table.theta, x, size)[:, None]
         return middle(inside.mean(1), draws.shape[1])[:, None]
 
     with torch.no_grad():
         drawn = {name: view.draws(seed=seed).numpy() for name, view in methods(table, fits, {"draws"}).items()}
-    of_members = np.stack([share(np.asarray(table.draws[k])) for k in range(table.K)])
-    of_methods = {name: share(draws) for name, draws in drawn.items()}
-    behind = {name: draws.shape[1] for name, draws in drawn.items()}
-    shares = Ranks(of_members, of_methods, table.names, ("ball",), table.row_weights, table.S, behind)
+    shares = Ranks(
+        members=np.stack([share(np.asarray(table.draws[k])) for k in range(table.K)]),
+        methods={name: share(draws) for name, draws in drawn.items()},
+        names=table.names,
+        parameters=("ball",),
+        row_weights=table.row_weights,
+        draws=table.S,
+        method_draws={name: draws.shape[1] for name, draws in drawn.items()},
+    )
     return rank_calibration(shares, level)
 
 

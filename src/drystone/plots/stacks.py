@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from drystone.advice import GainCurve, WeightBootstrap
-from drystone.comparison import Comparison
-from drystone.estimate import plus_minus
+from drystone.comparison import BEST, LOG_DENSITY, Comparison, MethodResult, Metric
 from drystone.plots.palette import COLOURS, SMALL, axes_or_new, colours_of, legend_above, short, tidy
 from drystone.stacking.result import Stacking
 
@@ -69,36 +65,36 @@ def weight_stability(bootstrap: WeightBootstrap, ax: Axes | None = None, most: i
 
 
 def comparison(
-    comparison: Comparison, metric: str = "log density", ax: Axes | None = None, *, gain: bool = False
+    comparison: Comparison, metric: Metric | str = LOG_DENSITY, ax: Axes | None = None, *, gain: bool = False
 ) -> Axes:
-    """A metric of each method on the test rows, ± one standard error; or its paired gain over the best member.
+    """Draw a metric of each method on the test rows, ± one standard error; or paired gains over the best member.
 
     Args:
         comparison: from :func:`drystone.compare`.
-        metric: one of its metrics.
+        metric: one of its metrics, or the name of one.
         ax: where to draw.
         gain: draw the gain over the best member, whose standard error is much smaller, instead of the value.
     """
-    lines = [row for row in comparison.frame.to_dict("records") if row["metric"] == metric]
-    if not lines:
-        known = ", ".join(dict.fromkeys(comparison.frame["metric"]))
-        raise ValueError(f"unknown `metric` {metric!r}; the comparison has: {known}.")
-    best = lines[0]
-    lines = lines[1:] if gain else lines
-    ax = axes_or_new(ax, bars=1.6 * len(lines))
-    column, colours = ("gain" if gain else "value"), colours_of(row["method"] for row in lines)
-    for i, row in enumerate(lines):
-        value, se, colour = row[column], row["gain_se" if gain else "se"], colours[row["method"]]
+    result = comparison.of(metric)
+    best = result.methods[BEST]
+    # The best member has no gain over itself.
+    drawn = {line.method: (line.gain if gain else line.value) for line in result.methods.values()}
+    drawn = {method: estimate for method, estimate in drawn.items() if estimate is not None}
+    ax = axes_or_new(ax, bars=1.6 * len(drawn))
+    colours = colours_of(drawn)
+    for i, (method, estimate) in enumerate(drawn.items()):
+        value, se, colour = estimate.value, estimate.se, colours[method]
         ax.errorbar(value, i, xerr=se, fmt="o", markersize=7, color=colour, capsize=4, linewidth=2)
-        text = plus_minus(value, se, "+" if gain else "")
+        text = f"{estimate:+}" if gain else f"{estimate}"
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
         ax.annotate(text, (value, i), (0, 9), textcoords="offset points", ha="center", fontsize=SMALL, bbox=box)
-    ax.axvline(0 if gain else best["value"], color=COLOURS["best"], linewidth=1, linestyle="--")
-    ax.set_yticks(range(len(lines)), [_with_member(row) for row in lines])
-    ax.set_ylim(len(lines) - 0.5, -0.75)
+    ax.axvline(0 if gain else best.value.value, color=COLOURS["best"], linewidth=1, linestyle="--")
+    ax.set_yticks(range(len(drawn)), [_with_member(result.methods[method]) for method in drawn])
+    ax.set_ylim(len(drawn) - 0.5, -0.75)
     ax.margins(x=0.2)
-    what = f"gain in {metric} over {_with_member(best)}" if gain else metric
-    direction = "higher" if gain else best["better"]
+    name = result.metric.name
+    what = f"gain in {name} over {_with_member(best)}" if gain else name
+    direction = "higher" if gain else result.metric.better
     ax.set_xlabel(f"{what}\n{direction} is better; {comparison.rows} test rows, ± 1 s.e.")
     return tidy(ax, "x")
 
@@ -111,7 +107,7 @@ def gain_curve(curve: GainCurve, ax: Axes | None = None) -> Axes:
         ax: where to draw.
     """
     ax = axes_or_new(ax)
-    zero = curve.best[0]
+    zero = curve.best.value
     for size, loss, se, colour, label in (
         (curve.random_sizes, curve.random, curve.random_se, COLOURS["reference"], "members at random"),
         (curve.greedy_sizes, curve.greedy, curve.greedy_se, COLOURS["stacked"], "best member first"),
@@ -119,7 +115,7 @@ def gain_curve(curve: GainCurve, ax: Axes | None = None) -> Axes:
         ax.errorbar(size, zero - loss, se, fmt="o-", color=colour, markersize=4, capsize=2, label=label)
     ax.axhline(0, color=COLOURS["best"], linewidth=1, linestyle="--", label="best single member")
     ax.axhline(
-        zero - curve.uniform[0],
+        zero - curve.uniform.value,
         color=COLOURS["uniform"],
         linewidth=1,
         linestyle="--",
@@ -133,6 +129,6 @@ def gain_curve(curve: GainCurve, ax: Axes | None = None) -> Axes:
     return tidy(ax)
 
 
-def _with_member(row: Mapping[Any, Any]) -> str:
-    method = short(row["method"])
-    return f"{method} ({short(row['member'])})" if row["member"] else method
+def _with_member(line: MethodResult) -> str:
+    method = short(line.method)
+    return f"{method} ({short(line.member)})" if line.member else method

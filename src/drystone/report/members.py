@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from drystone.comparison import METRICS, single
-from drystone.estimate import standard_error
+from drystone.comparison import LOG_DENSITY, RANK_DISTANCE, single
+from drystone.estimate import mean_over_rows
 from drystone.report.shares import Shares
-from drystone.report.tables import Cell, Grid, cell, grid, number, with_error
+from drystone.report.tables import Cell, Grid, cell, grid, with_error
 from drystone.stacking.result import Stacking
 from drystone.table import Table
 
@@ -34,9 +34,9 @@ def roster(
         bars = [_bar(share.values[k], longest, colours[name]) for k in at]
         columns[f"{label}, {name}" if len(fits) > 1 else label] = bars
     if "log_q" in test.gives:
-        columns["test log density"] = [_log_density(log_q, test.row_weights) for log_q in test.log_q]
+        columns[f"test {LOG_DENSITY.name}"] = [_log_density(log_q, test.row_weights) for log_q in test.log_q]
     if "rank" in test.gives:
-        columns["rank distance D"] = [cell(value) for value in _rank_distances(test)]
+        columns[RANK_DISTANCE.name] = [cell(value) for value in _rank_distances(test)]
     if members is not None:
         columns |= _facts(members, test.names)
     order = np.argsort([-(row.key if isinstance(row.key, float) else 0) for row in list(columns.values())[1]])
@@ -50,24 +50,20 @@ def _bar(share: float, longest: float, tint: str) -> Cell:
 
 
 def _log_density(log_q: np.ndarray, a: np.ndarray) -> Cell:
-    """Mean over the rows with its standard error; if that is not finite, how many rows are at fault."""
+    """Return the mean over the rows with its standard error; if it is not finite, how many rows are at fault."""
     nans, zeros = int(np.isnan(log_q).sum()), int((log_q == -np.inf).sum())
     if nans:
         return Cell(f"NaN in {nans} rows")
     if zeros:
         return Cell(f"−∞ (density 0 in {zeros} rows)", float("-inf"))
-    value = float(a @ log_q)
-    if not np.isfinite(value):
-        return Cell(number(value), value)
-    return Cell(with_error(value, standard_error(log_q, a)), value)
+    mean = mean_over_rows(log_q, a)
+    return Cell(with_error(mean), mean.value)
 
 
 def _rank_distances(test: Table) -> list[float]:
-    """D of each member alone, from the ranks only: selecting a member must not copy its draws."""
-    metric = next(metric for metric in METRICS if metric.name == "rank distance D")
+    """Return D of each member alone, from the ranks only: selecting a member must not copy its draws."""
     ranks = Table(test.theta, rank=test.rank, row_weights=test.row_weights)
-    a = test.row_weights[None]
-    return [float(metric.value(single(ranks, k), a)[0]) for k in range(test.K)]
+    return [float(RANK_DISTANCE.score(single(ranks, k))) for k in range(test.K)]
 
 
 def _facts(members: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Cell]]:

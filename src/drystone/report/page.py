@@ -14,7 +14,7 @@ from markupsafe import Markup
 from drystone.report import palette
 from drystone.report.chart import Figure
 from drystone.report.fits import Certificate
-from drystone.report.metric_tables import Standing
+from drystone.report.metric_tables import MetricTable
 from drystone.report.provenance import Provenance
 from drystone.report.tables import Grid
 from drystone.report.verdict import Tile, Verdict
@@ -35,8 +35,8 @@ class Page:
         tiles: the numbers below it.
         alarms: what the reader must not miss.
         advice: what to do next.
-        standings: the comparison, by metric.
-        left_out: metrics that are not there, and why.
+        metric_tables: the comparison, one table per metric.
+        skipped: metrics that are not there, and why.
         certificates: the fits.
         roster: the members.
         ranks: pictures of rank curves.
@@ -56,8 +56,8 @@ class Page:
     tiles: list[Tile]
     alarms: list[str]
     advice: tuple[str, ...]
-    standings: list[Standing]
-    left_out: Mapping[str, str]
+    metric_tables: list[MetricTable]
+    skipped: Mapping[str, str]
     certificates: list[Certificate]
     roster: Grid
     ranks: list[Figure]
@@ -88,7 +88,7 @@ class Page:
     @property
     def metrics(self) -> set[str]:
         """Names of the metrics that are shown, hence explained."""
-        return {standing.metric for standing in self.standings}
+        return {table.metric for table in self.metric_tables}
 
 
 def render(page: Page) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drystone.comparison import named
+from drystone.comparison import name_fits
 from drystone.errors import IntractableError
 from drystone.forms import Mixture
 from drystone.stacking.result import Stacking, frozen
@@ -77,7 +77,7 @@ def observe(
         draws: how many of each.
         seed: same seed, same draws.
     """
-    fits = named(fits)
+    fits = name_fits(fits)
     if task is not None and "exact" in fits:
         raise ValueError("`fits` may not be called 'exact' where a `task` gives exact draws; rename it.")
     methods = {**_references(fits, best), **fits}
@@ -101,7 +101,7 @@ def observe_row(
     seed: int = 0,
 ) -> Observation:
     """The same from the draws a table holds for one of its rows, without the members themselves."""
-    fits = named(fits)
+    fits = name_fits(fits)
     at_row = table.select(rows=[row])
     methods = {**_references(fits, best), **fits}
     found = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drystone.estimate import effective_number
 from drystone.forms import IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from drystone.stacking.result import Stacking, as_tensors
 from drystone.table import Table
@@ -30,8 +31,7 @@ class Shares:
     @property
     def effective(self) -> float:
         r"""exp(−Σ w log w): how many members of equal weight are as diverse."""
-        w = self.values[self.values > 0]
-        return float(np.exp(-(w * np.log(w)).sum()))
+        return effective_number(self.values)
 
 
 def shares(fit: Stacking, table: Table) -> Shares:

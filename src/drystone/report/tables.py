@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from typing import Any
 
-from drystone.estimate import plus_minus
+from drystone.estimate import Estimate
 
 __all__ = ["Cell", "Grid", "bound", "cell", "grid", "number", "with_error"]
 
@@ -109,14 +109,16 @@ def bound(value: float, digits: int) -> str:
     return number(float(rounded), digits)
 
 
-def with_error(value: float, se: float, sign: str = "") -> str:
-    """``value ± se`` with a true minus; a standard error of NaN is unknown.
+def with_error(estimate: Estimate, sign: str = "") -> str:
+    """Return an estimate as text with a true minus; a standard error of NaN is unknown, an infinite value ∞.
 
     Example:
-        >>> with_error(-0.5, 0.1), with_error(0.5, float("nan"), "+")
+        >>> with_error(Estimate(-0.5, 0.1)), with_error(Estimate(0.5, float("nan")), "+")
         ('−0.50 ± 0.10', '+0.5000 ± unknown')
     """
-    return plus_minus(value, se, sign).replace("-", "−").replace("± nan", "± unknown")
+    if not math.isfinite(estimate.value):
+        return number(estimate.value)
+    return f"{estimate:{sign}}".replace("-", "−").replace("± nan", "± unknown")
 
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -1,25 +1,26 @@
-"""What the numbers say, in plain words; also when they say that stacking did not help."""
+"""The comparison in plain words, also where stacking did not help."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from drystone.comparison import Comparison, Distances
+from drystone.comparison import BEST, LOG_DENSITY, RANK_DISTANCE, UNIFORM, Comparison, Metric
+from drystone.estimate import Estimate
 from drystone.report.shares import Shares
 from drystone.report.tables import bound, number, with_error
 from drystone.stacking.result import Stacking
 from drystone.table import Table
 
-__all__ = ["Tile", "Verdict", "judge", "tiles", "verdict"]
+__all__ = ["ERRORS", "Tile", "Verdict", "tiles", "tone_of", "verdict"]
 
 # A difference counts when it exceeds two of its standard errors: by chance that happens in about 5 % of runs.
 ERRORS = 2.0
-# Nor does one count that rounding can make, as a share of the value itself.
+# A difference of this share of the value itself may be rounding, and does not count.
 ROUNDING = 1e-12
-# The exact posterior cannot be beaten in expectation, so an alarm that it was needs more.
+# No posterior is better than the exact one in expectation, so an alarm that one is needs more.
 IMPOSSIBLE = 4.0
 # Remarks on the gain over the best member and over uniform weights.
 OVER_BEST = {
@@ -49,132 +50,158 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Tile:
-    """A number to remember: what it is, itself, and its standard error or unit."""
+    """A number to remember: its label, the number, and its standard error or unit."""
 
     label: str
     value: str
     detail: str = ""
 
 
-def judge(gain: float, se: float, value: float = 0.0) -> str:
-    """Say "better" or "worse" if the gain is more than two standard errors from 0, else "same"; of NaN, "unknown".
+def tone_of(gain: Estimate, value: float = 0.0) -> str:
+    """Return "better" or "worse" if a gain is over two standard errors from 0, else "same"; "unknown" for NaN.
 
     Args:
-        gain: the difference.
-        se: its standard error.
-        value: one of the two that differ: less than its rounding error is no gain.
+        gain: the difference of two values.
+        value: one of the two: less than its rounding error is no gain.
 
     Example:
-        >>> judge(0.12, 0.02), judge(-0.12, 0.02), judge(0.03, 0.02), judge(float("inf"), float("nan"))
-        ('better', 'worse', 'same', 'better')
+        >>> [tone_of(Estimate(gain, 0.02)) for gain in (0.12, -0.12, 0.03, float("inf"))]
+        ['better', 'worse', 'same', 'better']
     """
-    if np.isinf(gain):  # one of the two gives density 0 to a row, the other does not
-        return "better" if gain > 0 else "worse"
-    if np.isnan(gain) or np.isnan(se):
+    if np.isinf(gain.value):  # one of the two gives density 0 to a row, the other does not
+        return "better" if gain.value > 0 else "worse"
+    if np.isnan(gain.value) or np.isnan(gain.se):
         return "unknown"
     floor = ROUNDING * abs(value) if np.isfinite(value) else 0.0
-    return "same" if abs(gain) <= max(ERRORS * se, floor) else "better" if gain > 0 else "worse"
+    return "same" if abs(gain.value) <= max(ERRORS * gain.se, floor) else "better" if gain.value > 0 else "worse"
 
 
-def verdict(comparison: Comparison, name: str, test: Table, exact: Distances | None) -> Verdict:
-    """The verdict on one fit by the first metric that can judge it: the log density, if there is one."""
+@dataclass(frozen=True)
+class _Lead:
+    """A fit by the first metric that it can be compared by: by log density, if there is one."""
+
+    metric: Metric
+    value: float
+    gain: Estimate
+    gain_over_uniform: Estimate
+
+    @property
+    def in_nats(self) -> bool:
+        """Whether the metric is the log density."""
+        return self.metric == LOG_DENSITY
+
+
+def _lead(comparison: Comparison, name: str) -> _Lead | None:
+    for result in comparison.results:
+        line = result.methods.get(name)
+        if line is not None and line.gain is not None and line.gain_over_uniform is not None:
+            return _Lead(result.metric, line.value.value, line.gain, line.gain_over_uniform)
+    return None
+
+
+def verdict(comparison: Comparison, name: str, test: Table, gaps: Mapping[str, Estimate]) -> Verdict:
+    """Return the verdict on one fit.
+
+    Args:
+        comparison: with the fit.
+        name: of the fit.
+        test: the rows it was compared on.
+        gaps: distances from the exact posterior by method, as :func:`~drystone.comparison.gap_to_exact` returns;
+            empty if it is not known.
+    """
     if test.K == 1:
         return Verdict("same", "There is one member, so there is nothing to stack.")
     subject = "Stacking" if len(comparison.fits) < 2 else f"Stacking by “{name}”"
     lead = _lead(comparison, name)
     if lead is None:
-        return Verdict("unknown", f"{subject} cannot be judged by any metric that these tables give.")
-    over_best = _clause(lead, "gain", f"the best of {test.K} members")
-    over_uniform = _clause(lead, "gain_over_uniform", "uniform weights", verb_before=over_best.split()[0])
+        return Verdict("unknown", f"{subject} cannot be compared by any metric that these tables give.")
+    over_best = _clause(lead, lead.gain, f"the best of {test.K} members")
+    over_uniform = _clause(lead, lead.gain_over_uniform, "uniform weights", verb_before=over_best.split()[0])
     headline = f"{subject} {over_best} and {over_uniform}"
-    best = judge(lead["gain"], lead["gain_se"], lead["value"])
-    uniform = judge(lead["gain_over_uniform"], lead["gain_over_uniform_se"], lead["value"])
+    best, uniform = (tone_of(gain, lead.value) for gain in (lead.gain, lead.gain_over_uniform))
     tone = "worse" if uniform == "worse" else best
     remarks = [remark for remark in (OVER_BEST.get(best), OVER_UNIFORM.get(uniform)) if remark]
-    if exact is not None and lead["metric"] == "log density":
-        distance = with_error(exact.stacked.value, exact.stacked.se)
-        headline += f"; it is {distance} nats from the exact posterior"
-        remarks += _on_exact(exact, best)
+    if name in gaps and lead.in_nats:
+        headline += f"; it is {with_error(gaps[name])} nats from the exact posterior"
+        remarks += _on_exact(gaps[name], gaps[BEST], best)
     # A number is not parted from its error, nor from its unit.
     headline = headline.replace(" ± ", "\u00a0±\u00a0").replace(" nats", "\u00a0nats")
     return Verdict(tone, f"{headline}.", (*remarks, *_on_ranks(comparison, name, test)))
 
 
 def tiles(
-    comparison: Comparison, name: str, fit: Stacking, contribution: Shares, exact: Distances | None
+    comparison: Comparison, name: str, fit: Stacking, contribution: Shares, gaps: Mapping[str, Estimate]
 ) -> list[Tile]:
-    """The numbers of one fit that a reader takes away."""
+    """Return the numbers of one fit to remember."""
     shown, lead = [], _lead(comparison, name)
     if lead is not None and len(fit.names) > 1:
-        in_nats = lead["metric"] == "log density"
-        unit, of_metric = (" nats", "") if in_nats else ("", f" in {lead['metric']}")
-        for column, reference in (("gain", "best member"), ("gain_over_uniform", "uniform weights")):
-            label = f"gain over {reference}{of_metric}"
-            shown.append(_tile(label, lead[column], lead[f"{column}_se"], unit, sign="+"))
-    if exact is not None:
-        shown.append(_tile("from the exact posterior", exact.stacked.value, exact.stacked.se, " nats"))
+        unit, of_metric = (" nats", "") if lead.in_nats else ("", f" in {lead.metric.name}")
+        for gain, reference in ((lead.gain, "best member"), (lead.gain_over_uniform, "uniform weights")):
+            shown.append(_tile(f"gain over {reference}{of_metric}", gain, unit, sign="+"))
+    if name in gaps:
+        shown.append(_tile("from the exact posterior", gaps[name], " nats"))
     shown.append(Tile("members that matter", str(np.count_nonzero(contribution.values)), f"of {len(fit.names)}"))
     if fit.gap is not None:
         shown.append(Tile("from the optimal weights, certified", f"≤ {bound(fit.gap, 1)}"))
     return shown
 
 
-def _lead(comparison: Comparison, name: str) -> dict[str, Any] | None:
-    """The line of the first metric that judges the fit."""
-    lines = comparison.frame.to_dict("records")
-    return next((line for line in lines if line["method"] == name), None)
-
-
-def _tile(label: str, value: float, se: float, unit: str, sign: str = "") -> Tile:
-    if not np.isfinite(value):
-        return Tile(label, number(value))
-    size, error = with_error(value, se, sign).split(" ± ")
-    if np.isnan(se):
+def _tile(label: str, estimate: Estimate, unit: str, sign: str = "") -> Tile:
+    if not np.isfinite(estimate.value):
+        return Tile(label, with_error(estimate))
+    size, error = with_error(estimate, sign).split(" ± ")
+    if np.isnan(estimate.se):
         return Tile(label, size, f"{unit} ± unknown".strip())
     return Tile(label, size, f"± {error}{unit}")
 
 
-def _clause(line: dict[str, Any], column: str, reference: str, verb_before: str = "") -> str:
-    """What was gained over a reference; without its verb if the clause before has the same."""
-    gain, se = line[column], line[f"{column}_se"]
-    in_nats = line["metric"] == "log density"
-    metric, unit = ("", " nats") if in_nats else (f"the {line['metric']} ", "")
-    tone = judge(gain, se, line["value"])
+def _clause(lead: _Lead, gain: Estimate, reference: str, verb_before: str = "") -> str:
+    """Return the gain over a reference in words; without its verb if the clause before has the same."""
+    in_nats = lead.in_nats
+    metric, unit = ("", " nats") if in_nats else (f"the {lead.metric.name} ", "")
+    tone = tone_of(gain, lead.value)
     if tone == "unknown":
-        known = "" if np.isnan(gain) else f" ({with_error(gain, se, '+')}{unit})"
-        return f"cannot be compared with {reference} by {line['metric']}{known}"
+        known = "" if np.isnan(gain.value) else f" ({with_error(gain, '+')}{unit})"
+        return f"cannot be compared with {reference} by {lead.metric.name}{known}"
     if tone == "same":
-        size = with_error(gain, se, "+")
+        size = with_error(gain, "+")
         verb = "neither gains nor loses" if in_nats else f"leaves {metric}as it is"
         return f"{verb} against {reference} ({size}{unit})"
     verb = {True: ("gains", "loses"), False: ("improves", "worsens")}[in_nats][tone == "worse"]
-    size = with_error(abs(gain), se) if np.isfinite(gain) else "infinitely many"
+    size = with_error(Estimate(abs(gain.value), gain.se)) if np.isfinite(gain.value) else "infinitely many"
     by = "" if in_nats else "by "
     amount = f"{by}{size}{unit} {'over' if tone == 'better' else 'against'} {reference}"
     return amount if verb == verb_before else f"{verb} {metric}{amount}"
 
 
-def _on_exact(exact: Distances, tone: str) -> list[str]:
-    """What share of the way to the exact posterior was gone; an alarm if it was more than all of it."""
-    if exact.stacked.value < -IMPOSSIBLE * exact.stacked.se:
+def _on_exact(after: Estimate, before: Estimate, tone: str) -> list[str]:
+    """Return the share of the way to the exact posterior that was gone; an alarm if it was more than all of it.
+
+    Args:
+        after: distance of the stack.
+        before: distance of the best member.
+        tone: of the gain over the best member.
+    """
+    if after.value < -IMPOSSIBLE * after.se:
         return [
             "That is better than exact, which cannot be: test rows were trained on, or a density lacks a Jacobian."
         ]
-    before, after = exact.best, exact.stacked
-    if tone != "better" or judge(before.value, before.se) != "better" or not np.isfinite(before.value):
+    if tone != "better" or tone_of(before) != "better" or not np.isfinite(before.value):
         return []
     gone = 1 - after.value / before.value
     return [f"This goes {gone:.0%} of the way from the best member to the exact posterior."]
 
 
 def _on_ranks(comparison: Comparison, name: str, test: Table) -> list[str]:
-    """Calibration in a sentence."""
-    lines = [line for line in comparison.frame.to_dict("records") if line["metric"] == "rank distance D"]
-    value = {line["method"]: number(line["value"], 2) for line in lines}
-    if name not in value:
+    """Return the calibration in a sentence."""
+    if RANK_DISTANCE not in comparison:
+        return []
+    result = comparison.of(RANK_DISTANCE)
+    value = {method: number(line.value.value, 2) for method, line in result.methods.items()}
+    if name not in value or result.floor is None:
         return []
     return [
-        f"Calibration: the rank distance D is {value[name]} ({value['best']} for the best member, "
-        f"{value['uniform']} for uniform weights); an exactly calibrated posterior has about "
-        f"{number(lines[0]['floor'], 2)} on {test.N} rows."
+        f"Calibration: the {RANK_DISTANCE.name} is {value[name]} ({value[BEST]} for the best member, "
+        f"{value[UNIFORM]} for uniform weights); an exactly calibrated posterior has about "
+        f"{number(result.floor, 2)} on {test.N} rows."
     ]

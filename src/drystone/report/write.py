@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 
 from drystone import diagnostics
 from drystone._files import replacing
-from drystone.comparison import Comparison, compare, distances, named
+from drystone.comparison import BEST, UNIFORM, Comparison, compare, gap_to_exact, name_fits
 from drystone.report.calibration import coverage_figures, rank_figures
 from drystone.report.chart import Figure
 from drystone.report.corner import corner
 from drystone.report.fits import certificate
 from drystone.report.members import roster
-from drystone.report.metric_tables import standings
+from drystone.report.metric_tables import metric_tables
 from drystone.report.page import Page, render
 from drystone.report.palette import SERIES
 from drystone.report.posteriors import Observation, observe_row
@@ -85,17 +85,17 @@ def write(
         >>> path.name
         'report.html'
     """
-    fits = named(fits)
+    fits = name_fits(fits)
     if not fits:
         raise ValueError("`fits` must hold at least one stacking; got none.")
     comparison = compare(validation, test, fits) if comparison is None else comparison
     if not set(fits) <= set(comparison.fits):
-        unjudged = [name for name in fits if name not in comparison.fits]
-        raise ValueError(f"`comparison` does not judge {unjudged}; it judges {list(comparison.fits)}.")
+        missing = [name for name in fits if name not in comparison.fits]
+        raise ValueError(f"`comparison` does not have {missing}; it has {list(comparison.fits)}.")
     contributions = {name: shares(fit, test) for name, fit in fits.items()}
     name, fit = next(iter(fits.items()))
-    best = str(comparison.frame["member"].iloc[0])
-    from_exact = distances(exact, fit, best, test)
+    best = comparison.best
+    gaps = {} if exact is None else gap_to_exact(exact, test, fits, best)
     if observations is None:
         observations = _some_rows(test, fits, best)
     colours = _colours(fits, observations)
@@ -104,12 +104,12 @@ def write(
         title=title,
         validation=validation,
         test=test,
-        verdict=verdict(comparison, name, test, from_exact),
-        tiles=tiles(comparison, name, fit, contributions[name], from_exact),
+        verdict=verdict(comparison, name, test, gaps),
+        tiles=tiles(comparison, name, fit, contributions[name], gaps),
         alarms=_alarms(fits, validation.left_out | test.left_out),
         advice=_sentences(advice),
-        standings=standings(comparison),
-        left_out=comparison.left_out,
+        metric_tables=metric_tables(comparison),
+        skipped=comparison.skipped,
         certificates=[
             certificate(name, fit, contributions[name], test, colours[name]) for name, fit in fits.items()
         ],
@@ -119,7 +119,7 @@ def write(
         background=background,
         pairs=[corner(observation, test.parameters, colours) for observation in observations],
         colours=colours,
-        exact=from_exact is not None,
+        exact=name in gaps,
         provenance=provenance(command),
         notes=tuple(notes),
     )
@@ -140,7 +140,7 @@ def _colours(fits: Mapping[str, Stacking], observations: Sequence[Observation]) 
     """Names of the palette, by method: fits in their order; anything else an observation shows is a member."""
     stacks = [name for name in SERIES if name.startswith("fit-")]
     drawn = dict.fromkeys(method for observation in observations for method in observation.draws)
-    colours = {"best": "best", "uniform": "uniform", "exact": "reference"}
+    colours = {BEST: "best", UNIFORM: "uniform", "exact": "reference"}
     colours |= {fit: stacks[i % len(stacks)] for i, fit in enumerate(fits)}
     return {**dict.fromkeys(drawn, "member"), **colours}
 

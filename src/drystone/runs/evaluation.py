@@ -1,4 +1,4 @@
-"""The fits of a run judged on its test rows and, where the task knows it, against the exact posterior."""
+"""The fits of a run compared on its test rows and, where the task knows it, with the exact posterior."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 import drystone as ds
-from drystone.comparison import Distance, distance, distances, methods
+from drystone.comparison import gap_to_exact
+from drystone.estimate import Estimate
 from drystone.report.verdict import verdict
 from drystone.runs import stages
 from drystone.runs.config import Config
@@ -19,26 +19,26 @@ from drystone.runs.run import Run
 if TYPE_CHECKING:
     from drystone import Comparison, Table
 
-__all__ = ["Judged", "judge"]
+__all__ = ["Evaluation", "evaluate"]
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """What there is to say of the fits of a run.
+class Evaluation:
+    """The fits of a run on its test rows.
 
     Attributes:
         validation: the rows they were fitted to.
-        test: the rows they are judged on.
-        comparison: against the best member and uniform weights.
+        test: the rows they are compared on.
+        comparison: with the best member and uniform weights.
         exact: log p(θ_n | y_n) of the exact posterior on the test rows, (N,), or None.
-        gaps: how far each method that has a density is from it.
+        gaps: distance from it of each method that has a density, in nats.
     """
 
     validation: Table
     test: Table
     comparison: Comparison
     exact: np.ndarray | None = None
-    gaps: Mapping[str, Distance] = field(default_factory=dict)
+    gaps: Mapping[str, Estimate] = field(default_factory=dict)
 
     @property
     def exact_mean(self) -> float | None:
@@ -47,30 +47,17 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """What the first fit comes to, in a sentence."""
-        name, fit = next(iter(self.comparison.fits.items()))
-        best = str(self.comparison.frame["member"].iloc[0])
-        exact = distances(self.exact, fit, best, self.test)
-        return verdict(self.comparison, name, self.test, exact).headline.replace("\u00a0", " ")
+        """The verdict on the first fit, in a sentence."""
+        name = next(iter(self.comparison.fits))
+        return verdict(self.comparison, name, self.test, self.gaps).headline.replace("\u00a0", " ")
 
 
-def judge(run: Run, config: Config, *, exact: bool = False) -> Judged:
-    """Compare the fits of a run; with ``exact`` the task's exact posterior is worked out on the test rows."""
+def evaluate(run: Run, config: Config, *, exact: bool = False) -> Evaluation:
+    """Compare the fits of a run; with ``exact`` the task's exact posterior is computed on the test rows."""
     validation, test = stages.split(run, config)
     comparison = ds.compare(validation, test, stages.fits(run, config))
     if not exact:
-        return Judged(validation, test, comparison)
-    truth = stages.task(config).log_posterior(test.theta, np.asarray(test.y, float))
-    return Judged(validation, test, comparison, truth, _gaps(truth, comparison, test))
-
-
-def _gaps(truth: np.ndarray, comparison: Comparison, test: Table) -> dict[str, Distance]:
-    """The distance of each method that has a density, the best member first."""
-    frame = comparison.frame
-    chosen = frame.loc[(frame["metric"] == "log density") & (frame["method"] == "best"), "member"]
-    if chosen.empty:
-        return {}
-    log_q = {"best": test.log_q[test.names.index(chosen.iloc[0])]}
-    with torch.no_grad():
-        log_q |= {name: q.log_q().numpy() for name, q in methods(test, comparison.fits, {"log_q"}).items()}
-    return {name: distance(truth, q, test.row_weights) for name, q in log_q.items()}
+        return Evaluation(validation, test, comparison)
+    log_p = stages.task(config).log_posterior(test.theta, np.asarray(test.y, float))
+    gaps = gap_to_exact(log_p, test, comparison.fits, comparison.best)
+    return Evaluation(validation, test, comparison, log_p, gaps)

@@ -10,7 +10,6 @@ in expectation at most JS; 0 means it cannot tell them apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -20,22 +19,11 @@ from torch.nn.functional import softplus
 
 from drystone._parallel import seeded
 from drystone.errors import StackingError
-from drystone.estimate import standard_error
+from drystone.estimate import Estimate, mean_over_rows
 from drystone.table import Table
 from drystone.table.inputs import flat_data, spread_or_one
 
-__all__ = ["Critic", "Estimate", "Features", "agreement", "held_out_divergence"]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A Jensen–Shannon divergence in nats, with its standard error over rows."""
-
-    value: float
-    se: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} ± {self.se:.4f}"
+__all__ = ["Critic", "Features", "agreement", "held_out_divergence"]
 
 
 class Features:
@@ -148,7 +136,7 @@ def held_out_divergence(
             break
     assert best is not None
     weight = (a[test].double() / a[test].double().sum()).numpy()
-    return Estimate(float(weight @ best.numpy()), standard_error(best.numpy(), weight))
+    return mean_over_rows(best.numpy(), weight)
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:

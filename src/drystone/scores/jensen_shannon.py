@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.estimate import split_folds
+from drystone.estimate import Estimate, split_folds
 from drystone.forms.form import View
-from drystone.scores.critic import Estimate, Features, held_out_divergence
+from drystone.scores.critic import Features, held_out_divergence
 from drystone.scores.score import Score
 
 __all__ = ["JensenShannon"]

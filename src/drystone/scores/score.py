@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from drystone._spec import Described
 from drystone.forms.form import View
 
-__all__ = ["RowScore", "Score", "Sum"]
+__all__ = ["RowScore", "Score", "Sum", "row_scores"]
 
 
 class Score(Described, ABC):
@@ -138,3 +139,11 @@ class Sum(Score):
             "name": "Sum",
             "terms": [[coefficient, score.describe()] for coefficient, score in self.terms],
         }
+
+
+def row_scores(score: Score, q: View) -> Tensor | None:
+    """Return the score of each row, (N,), or None if a term of the score is not a mean over rows."""
+    terms = [(coefficient, term) for coefficient, term in score.terms if isinstance(term, RowScore)]
+    if len(terms) < len(score.terms):
+        return None
+    return torch.stack([coefficient * term.rows(q) for coefficient, term in terms]).sum(0)

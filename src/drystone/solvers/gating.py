@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from drystone.errors import StackingError
-from drystone.estimate import resampled
+from drystone.estimate import bootstrap_weights
 from drystone.forms import Form, LocalMixture, Mixture, View
 from drystone.scores import RowScore, Score
 from drystone.solvers.projected_gradient import soft_width
@@ -113,7 +113,7 @@ def _train(
 def _gain(everywhere: View, local: View, score: Score, seed: int) -> tuple[float, float]:
     """What local weights gain over global ones, and its standard error by resampling the rows (both alike)."""
     a = local.row_weights
-    weightings = torch.stack([a, *map(torch.as_tensor, resampled(a.numpy(), BOOTSTRAP, seed))])
+    weightings = torch.stack([a, *map(torch.as_tensor, bootstrap_weights(a.numpy(), BOOTSTRAP, seed))])
     with torch.no_grad():
         differences = sum(
             (c * _differences(term, everywhere, local, weightings) for c, term in score.terms),

@@ -19,10 +19,11 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from drystone.errors import StackingError
+from drystone.estimate import Estimate
 from drystone.forms import Form, LocalMixture, Mixture, SampleAggregation
 from drystone.forms.distances import first_draws
 from drystone.scores import EnergyScore, JensenShannon, Score, Sum
-from drystone.scores.critic import Critic, Estimate, Features
+from drystone.scores.critic import Critic, Features
 from drystone.solvers.lbfgs import Coordinates, best_member, no_gradient
 from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.quadratic import QuadraticProgram

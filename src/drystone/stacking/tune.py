@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from drystone.estimate import split_folds
+from drystone.estimate import mean_over_folds, split_folds
 from drystone.forms import Form, Mixture
 from drystone.scores import LogScore, Score
 from drystone.stacking.checks import check_provided, check_tractable
@@ -72,13 +72,14 @@ def tune(
         for i, value in enumerate(grid):
             fit = stack(fitted_on, form, make(value), seed=seed)
             losses[i, fold] = fit.evaluate(judged_on, metric)["loss"]
-    average = losses @ shares
-    if not np.isfinite(average).any():
+    average = [mean_over_folds(row, shares) for row in losses]
+    values = np.array([estimate.value for estimate in average])
+    if not np.isfinite(values).any():
         raise ValueError(
             f"the metric {metric!r} is not finite for any value of the grid: some left-out row is impossible for "
             "every stack. Use more rows, fewer folds, or a metric that stays finite."
         )
-    error = np.sqrt(((losses - average[:, None]) ** 2) @ shares**2 * folds / (folds - 1))
-    frame = pd.DataFrame({"value": list(grid), "metric": average, "se": error})
-    best = grid[int(np.nanargmin(average))]
+    errors = [estimate.se for estimate in average]
+    frame = pd.DataFrame({"value": list(grid), "metric": values, "se": errors})
+    best = grid[int(np.nanargmin(values))]
     return Tuned(best, stack(table, form, make(best), seed=seed), frame)

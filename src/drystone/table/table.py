@@ -15,6 +15,7 @@ import numpy as np
 
 from drystone._arrays import as_numpy, checked
 from drystone._messages import count_and_first_few
+from drystone.estimate import effective_rows
 from drystone.table import disk as table_files
 from drystone.table.inputs import columns_for, different_names, level_key, positions, scaled_weights
 from drystone.table.statistics import check_shares, covariance, share_below
@@ -149,7 +150,7 @@ class Table:
     @property
     def effective_rows(self) -> float:
         """1 / Σ a_n²: the number of equally weighted rows that carry as much."""
-        return float(1 / (self.row_weights**2).sum())
+        return effective_rows(self.row_weights)
 
     @cached_property
     def gives(self) -> frozenset[str]:
