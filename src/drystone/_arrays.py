@@ -1,6 +1,6 @@
 """Arrays as users hold them (NumPy, torch, xarray, lists) to NumPy, with their shapes checked.
 
-Shapes are written with the letters of the paper: K members, N simulations, S draws, d parameters.
+Shapes are written with the letters of the paper: K members, N simulations, S draws, d parameters, L levels.
 """
 
 from __future__ import annotations
@@ -10,20 +10,35 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-__all__ = ["as_integer", "as_numpy", "checked", "rows_of_data"]
+__all__ = ["as_integer", "as_numpy", "checked", "dimensions", "rows_of_data"]
 
-DIMS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter"}
+_DIMENSIONS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter", "L": "level"}
 
 
-def as_numpy(value: Any) -> np.ndarray:
+def as_numpy(value: ArrayLike) -> np.ndarray:
     """View ``value`` as a NumPy array; a torch tensor is detached and brought to the CPU first."""
-    if type(value).__module__.partition(".")[0] == "torch":
-        value = value.detach().cpu().numpy()
-    return np.asarray(value)
+    array: Any = value
+    if type(array).__module__.partition(".")[0] == "torch":
+        array = array.detach().cpu().numpy()
+    return np.asarray(array)
 
 
-def checked(name: str, value: Any, letters: str, sizes: dict[str, int]) -> np.ndarray:
+def dimensions(letters: str) -> tuple[str, ...]:
+    """Return the names of axes in labelled files, no name twice.
+
+    Example:
+        >>> dimensions("KNdd")
+        ('member', 'simulation', 'parameter', 'parameter_2')
+    """
+    names = [_DIMENSIONS[letter] for letter in letters]
+    return tuple(
+        name if i == names.index(name) else f"{name}_{1 + names[:i].count(name)}" for i, name in enumerate(names)
+    )
+
+
+def checked(name: str, value: ArrayLike, letters: str, sizes: dict[str, int]) -> np.ndarray:
     """Return ``value`` as an array whose axes have the ``letters`` of its shape, or say what is wrong.
 
     Sizes that are not known yet are read off ``value`` and added to ``sizes``, so that the first array to name
@@ -33,21 +48,19 @@ def checked(name: str, value: Any, letters: str, sizes: dict[str, int]) -> np.nd
     Args:
         name: the argument's name, for the message.
         value: the array.
-        letters: one letter an axis, such as ``"KNd"``.
+        letters: one letter per axis, such as ``"KNd"``.
         sizes: known sizes by letter; extended in place.
     """
-    if type(value).__name__ == "DataArray" and set(value.dims) == {DIMS[letter] for letter in set(letters)}:
-        value = value.transpose(*(DIMS[letter] for letter in letters))
+    labelled: Any = value
+    if type(value).__name__ == "DataArray" and set(labelled.dims) == set(dimensions(letters)):
+        value = labelled.transpose(*dimensions(letters))
     array = as_numpy(value)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"`{name}` must hold real numbers; got dtype {array.dtype}.")
     if letters.endswith("d") and array.ndim == len(letters) - 1 and sizes.get("d", 1) == 1:
         array = array[..., None]
     expected = tuple(sizes.get(letter) for letter in letters)
-    fits = len(expected) == array.ndim and all(
-        want in (None, have) for want, have in zip(expected, array.shape, strict=False)
-    )
-    if not fits:
+    if not _fits(array.shape, expected):
         named = ", ".join(letters)
         wanted = ", ".join(
             letter if size is None else str(size) for letter, size in zip(letters, expected, strict=True)
@@ -59,33 +72,36 @@ def checked(name: str, value: Any, letters: str, sizes: dict[str, int]) -> np.nd
     return array
 
 
+def _fits(shape: Sequence[int], expected: Sequence[int | None]) -> bool:
+    """Return whether a shape is the expected one, where None stands for any size."""
+    return len(shape) == len(expected) and all(
+        want in (None, size) for want, size in zip(expected, shape, strict=True)
+    )
+
+
 def _hint(name: str, letters: str, expected: tuple[int | None, ...], shape: tuple[int, ...]) -> str:
-    """How an array of another shape might be meant."""
-
-    def fits(sizes: Sequence[int], wanted: Sequence[int | None]) -> bool:
-        return len(sizes) == len(wanted) and all(w in (None, s) for w, s in zip(wanted, sizes, strict=True))
-
-    if letters[0] == "K" and fits(shape, expected[1:]):
+    """Return how an array of another shape might be meant."""
+    if letters[0] == "K" and _fits(shape, expected[1:]):
         return f" Of one member? Give {name}[None]."
-    if fits(shape[::-1], expected):
+    if _fits(shape[::-1], expected):
         return " Is it transposed?"
     for i, j in combinations(range(len(shape)), 2):
         order = list(range(len(shape)))
         order[i], order[j] = j, i
-        if fits([shape[axis] for axis in order], expected):
+        if _fits([shape[axis] for axis in order], expected):
             return f" Are {letters[i]} and {letters[j]} exchanged? Give {name}.swapaxes({i}, {j})."
     return ""
 
 
-def rows_of_data(name: str, y: Any) -> np.ndarray:
-    """Data as an observation a row, (N, ...) with at least two axes; N numbers are N observations of one each."""
+def rows_of_data(name: str, y: ArrayLike) -> np.ndarray:
+    """Return data as one observation per row, (N, ...) with at least two axes; N numbers become (N, 1)."""
     array = as_numpy(y)
     if array.ndim == 0:
-        raise ValueError(f"`{name}` must hold an observation a row, (N, ...); got a single number.")
+        raise ValueError(f"`{name}` must hold one observation per row, (N, ...); got a single number.")
     return array[:, None] if array.ndim == 1 else array
 
 
-def as_integer(name: str, value: Any, least: int = 1) -> int:
+def as_integer(name: str, value: object, least: int = 1) -> int:
     """Return an argument as an integer that is large enough, or say what is wrong."""
     if not isinstance(value, int | np.integer):
         raise TypeError(f"`{name}` must be an integer; got {value!r}.")

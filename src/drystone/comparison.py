@@ -27,7 +27,7 @@ from drystone.scores.score import row_scores
 from drystone.stacking.result import Stacking
 from drystone.stacking.stack import stack
 from drystone.table import Statistic, Table
-from drystone.table.nonfinite import culprits, flaws
+from drystone.table.nonfinite import count_nonfinite, drop_zero_weight_rows, name_members
 
 __all__ = [
     "BASELINES",
@@ -378,7 +378,8 @@ def compare(
     names = [metric.name for metric in metrics]
     if duplicated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"names of `metrics` must be unique; duplicated: {', '.join(duplicated)}.")
-    validation, test = validation.select(members=list(test.names)).carrying(), test.carrying()
+    validation = drop_zero_weight_rows(validation.select(members=list(test.names)))
+    test = drop_zero_weight_rows(test)
     if fits is None:
         score: Score = LogScore() if "log_q" in validation.gives else EnergyScore()
         fits = stack(validation, Mixture(), score)
@@ -402,11 +403,11 @@ def compare(
 
 def _warn_of_nonfinite(name: str, table: Table, statistics: Collection[str]) -> None:
     """Name the members that cannot be compared, so that an undefined number is no riddle."""
-    for statistic, counts in zip(statistics, flaws(table, list(statistics))[0], strict=True):
+    for statistic, counts in zip(statistics, count_nonfinite(table, list(statistics))[0], strict=True):
         if counts.any():
             warnings.warn(
-                f"`{statistic}` of the {name} rows is NaN or infinite for {culprits(table, counts)}: numbers that "
-                "rest on it are NaN. Leave them out with table.select(members=...).",
+                f"`{statistic}` of the {name} rows is NaN or infinite for {name_members(table, counts)}: numbers "
+                "that rest on it are NaN. Leave them out with table.select(members=...).",
                 stacklevel=3,
             )
 

@@ -84,7 +84,10 @@ SHAPES = {
     "level in per cent": (dict(quantiles={5: np.zeros((5, 60, 3))}), r"must be in \(0, 1\); got 5"),
     "wrong y": (dict(log_q=np.zeros((5, 60)), y=np.zeros((59, 2))), "`y` must have N = 60 rows"),
     "too few names": (dict(log_q=np.zeros((5, 60)), names=["a"]), "`names` must have 5 entries; got 1"),
-    "duplicate names": (dict(log_q=np.zeros((2, 60)), names=["a", "a"]), "given more than once: 'a'"),
+    "duplicate names": (
+        dict(log_q=np.zeros((2, 60)), names=["a", "a"]),
+        "must be unique; duplicated: 'a'",
+    ),
     "negative row weights": (dict(log_q=np.zeros((2, 60)), row_weights=-np.ones(60)), "`row_weights`"),
 }
 
@@ -222,7 +225,7 @@ def test_selecting_nothing_is_an_error(table, chosen):
 
 
 def test_selecting_a_member_twice_or_by_fractions_is_an_error(table):
-    with pytest.raises(ValueError, match="some are selected twice"):
+    with pytest.raises(ValueError, match="`members` must be unique; duplicated: 'member_0'"):
         table.select(members=[0, 0])
     with pytest.raises(TypeError, match="names, positions, a mask or a slice"):
         table.select(rows=[0.5])

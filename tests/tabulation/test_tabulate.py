@@ -19,8 +19,10 @@ import torch
 from scipy import stats
 
 import drystone as ds
+from drystone.table import blocks
 from drystone.tabulation.job import NUMBERS
 from drystone.tabulation.parts import Store
+from helpers.stored_table import held
 
 RNG = np.random.default_rng(5)
 THETA = RNG.normal(size=(137, 2))
@@ -85,9 +87,9 @@ MEMBERS = {"narrow": Normal(0.1, 0.7), "wide": Torch(-0.2, 1.3), "shifted": Norm
 
 
 def assert_same(a, b):
-    assert (a.names, a.held.keys(), a.left_out) == (b.names, b.held.keys(), b.left_out)
-    for key in a.held:
-        np.testing.assert_array_equal(a.held[key], b.held[key])
+    assert (a.names, held(a).keys(), a.left_out) == (b.names, held(b).keys(), b.left_out)
+    for key in held(a):
+        np.testing.assert_array_equal(held(a)[key], held(b)[key])
 
 
 def test_densities_and_statistics_agree_with_closed_forms():
@@ -350,7 +352,7 @@ def test_a_table_on_disk_never_is_in_memory(tmp_path, monkeypatch):
     table = ds.tabulate(members, theta, theta, draws=0, chunk=4000, directory=tmp_path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert not table.resident
+    assert not blocks.in_memory(table)
     assert peak < len(members) * N * 8 / 2
     np.testing.assert_allclose(
         table.select(["member_7"], slice(0, 9)).log_q[0], Density().log_prob(theta, theta)[:9]
@@ -372,7 +374,7 @@ def test_an_ensemble_brings_its_names():
         ({"members": Normal(0.0, 1.0)}, TypeError, "give a list of one"),
         ({"y": Y[:-1]}, ValueError, "`y` must have a row for each of the 137"),
         ({"theta": THETA[0]}, ValueError, "`y` must have a row"),
-        ({"members": {1: Normal(0.0, 1.0), "1": Normal(0.1, 1.0)}}, ValueError, "given more than once: '1'"),
+        ({"members": {1: Normal(0.0, 1.0), "1": Normal(0.1, 1.0)}}, ValueError, "must be unique; duplicated: '1'"),
         ({"theta": THETA * np.nan}, ValueError, "`theta` must be finite"),
         ({"draws": -1}, ValueError, "`draws` must be at least 0"),
         ({"seed": -1}, ValueError, "`seed` must be at least 0"),

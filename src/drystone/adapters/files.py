@@ -1,4 +1,4 @@
-"""A table out of one file a member: what cluster jobs have written, collected, checked and counted."""
+"""A table out of one file per member: what cluster jobs have written, collected, checked and counted."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from drystone._arrays import as_numpy, checked
 from drystone._files import recover, replacing
 from drystone._messages import first_few
 from drystone.table import Table
-from drystone.table.disk import FORMAT
+from drystone.table.disk import FORMAT, named_axes
+from drystone.table.statistics import ROW_ARRAYS, SCHEMA
 
 __all__ = ["SUFFIXES", "FileDraws", "from_files", "opened", "to_file"]
 
 HDF5 = (".nc", ".h5", ".hdf5")
 SUFFIXES = (".npz", ".zarr", *HDF5)
-# The axes of each array: N simulations, S draws, d parameters, L levels.
-LETTERS = {"log_q": "N", "draws": "NSd", "rank": "Nd", "mean": "Nd", "cov": "Ndd", "theta": "Nd"}
-LETTERS |= {"levels": "L", "quantiles": "LNd"}
+# The axes of each array, as in a table but for the members: N simulations, S draws, d parameters, L levels.
+AXES = {name: statistic.axes.replace("K", "") for name, statistic in SCHEMA.items()}
+AXES |= {"levels": "L", "theta": ROW_ARRAYS["theta"], "y": ROW_ARRAYS["y"]}
 
 
 def to_file(
@@ -65,11 +66,12 @@ def to_file(
         ...     sorted(arrays)
         ['log_q', 'theta']
     """
-    given = {"theta": theta, "log_q": log_q, "draws": draws, "rank": rank, "mean": mean, "cov": cov}
+    values = {"theta": theta, "log_q": log_q, "draws": draws, "rank": rank, "mean": mean, "cov": cov}
     sizes: dict[str, int] = {}
-    arrays = {key: checked(key, value, LETTERS[key], sizes) for key, value in given.items() if value is not None}
+    arrays = {key: checked(key, value, AXES[key], sizes) for key, value in values.items() if value is not None}
     if quantiles:
-        columns = [checked(f"quantiles[{level}]", value, "Nd", sizes) for level, value in quantiles.items()]
+        axes = AXES["quantiles"].removeprefix("L")
+        columns = [checked(f"quantiles[{level}]", value, axes, sizes) for level, value in quantiles.items()]
         arrays |= {"levels": np.array(list(quantiles), float), "quantiles": np.stack(columns)}
     if not set(arrays) - {"theta"}:
         raise ValueError("a member's file needs at least one of `log_q`, `draws` and the statistics; got none.")
@@ -106,14 +108,7 @@ def _write_hdf5(path: Path, arrays: Mapping[str, np.ndarray], name: str | None) 
     """As netCDF, which is HDF5 with named dimensions, so that xarray opens it too."""
     import xarray
 
-    words = {"N": "simulation", "S": "draw", "d": "parameter", "L": "level"}
-    named: dict[str, Any] = {
-        key: ([words[letter] for letter in LETTERS[key]], array) for key, array in arrays.items() if key != "y"
-    }
-    if "cov" in named:
-        named["cov"] = (["simulation", "parameter", "parameter_2"], arrays["cov"])  # no name twice
-    if "y" in arrays:
-        named["y"] = (["simulation", *(f"y_dim_{i}" for i in range(arrays["y"].ndim - 1))], arrays["y"])
+    named = {key: (named_axes(AXES[key], array.ndim), array) for key, array in arrays.items()}
     dataset = xarray.Dataset(named, attrs={} if name is None else {"name": name})
     dataset.to_netcdf(path, engine="h5netcdf")
 
@@ -185,9 +180,6 @@ def _chunks(array: np.ndarray) -> tuple[int, ...]:
     return (max(1, min(len(array), 2**24 // max(row, 1))), *array.shape[1:])
 
 
-STATISTICS = ("log_q", "draws", "rank", "mean", "cov", "quantiles")
-
-
 def from_files(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
@@ -197,11 +189,11 @@ def from_files(
     missing: Literal["raise", "drop"] = "raise",
     parameters: Sequence[str] | None = None,
 ) -> Table:
-    """The table of members that lie in a file each, as :func:`drystone.adapters.to_file` writes them.
+    """Return the table of members that lie in a file each, as :func:`drystone.adapters.to_file` writes them.
 
     Files are checked against each other: the same sizes and simulations, both θ and y. What most of them have is
     taken for right, so that the message names the odd ones. Fields that some lack are not in the table, with a
-    warning that names who lacks them. Draws stay on disk and are read one member at a time.
+    warning that names the members that lack them. Draws stay on disk and are read one member at a time.
 
     Args:
         paths: a glob pattern (``"members/*.npz"``) or the files.
@@ -239,9 +231,7 @@ def from_files(
             "no file has `theta`: write it into the files, ds.adapters.to_file(..., theta=...), or pass `theta`."
         )
     stacked: dict[str, Any] = {
-        key: np.stack([file.arrays[key] for file in files])
-        for key in ("log_q", "rank", "mean", "cov")
-        if key in fields
+        key: np.stack([file.arrays[key] for file in files]) for key in fields - {"draws", "quantiles"}
     }
     return Table(
         theta,
@@ -328,10 +318,10 @@ def _read(path: Path) -> MemberFile:
         raise FileNotFoundError("no such file")
     with opened(path) as arrays:
         held = {key: np.asarray(arrays[key][...]) for key in arrays if key not in ("draws", "name")}
-        shapes = {key: tuple(arrays[key].shape) for key in STATISTICS if key in arrays}
+        shapes = {key: tuple(arrays[key].shape) for key in SCHEMA if key in arrays}
         if not shapes:
-            raise ValueError(f"it has none of {', '.join(STATISTICS)}, only {list(arrays)}")
-        numbers = [key for key in (*STATISTICS, "levels", "theta", "y") if key in arrays and arrays[key].ndim == 0]
+            raise ValueError(f"it has none of {', '.join(SCHEMA)}, only {list(arrays)}")
+        numbers = [key for key in AXES if key in arrays and arrays[key].ndim == 0]
         if numbers:
             raise ValueError(f"`{numbers[0]}` is a single number, not an array")
         if "log_q" in shapes and len(shapes["log_q"]) != 1:
@@ -347,7 +337,7 @@ def _of_one_size(files: list[MemberFile], left_out: LeftOut) -> list[MemberFile]
         levels = file.arrays["levels"].tolist() if "levels" in file.arrays else None
         return f"{key} {file.shapes[key]}" + (f" at levels {levels}" if key == "quantiles" else "")
 
-    usual = {key: _usual([described(f, key) for f in files if key in f.shapes]) for key in STATISTICS}
+    usual = {key: _usual([described(f, key) for f in files if key in f.shapes]) for key in SCHEMA}
     kept: dict[str, MemberFile] = {}
     for file in files:
         odd = [key for key in file.shapes if described(file, key) != usual[key]]
@@ -409,8 +399,8 @@ def _with_common_fields(files: list[MemberFile], left_out: LeftOut) -> tuple[lis
 
 
 def _warn_of_fields(files: list[MemberFile]) -> None:
-    """Say which fields only some files have, and who lacks them."""
-    for key in STATISTICS:
+    """Warn of fields that only some files have, and name the members that lack them."""
+    for key in SCHEMA:
         without = [file.name for file in files if key not in file.shapes]
         if 0 < len(without) < len(files):
             warnings.warn(

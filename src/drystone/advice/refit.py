@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from drystone.errors import ConvergenceWarning
 from drystone.forms import Form
@@ -15,7 +14,8 @@ from drystone.scores import Score
 from drystone.stacking.checks import needed
 from drystone.stacking.result import Stacking
 from drystone.stacking.stack import stack
-from drystone.table import Table
+from drystone.table import Table, blocks
+from drystone.table.inputs import Selection
 
 __all__ = ["Problem", "problem_of"]
 
@@ -40,7 +40,7 @@ class Problem:
         """Return the same problem on another table."""
         return Problem(table, self.form, self.score, self.seed)
 
-    def part(self, members: ArrayLike | None = None, rows: ArrayLike | None = None) -> Problem:
+    def part(self, members: Selection = None, rows: Selection = None) -> Problem:
         """Return the same problem on some members and some rows."""
         return self.on(self.table.select(members, rows))
 
@@ -77,5 +77,5 @@ def problem_of(fit: Stacking, table: Table, seed: int = 0) -> Problem:
         )
     needs = needed(fit.form, fit.score)
     if needs == {"log_q"}:  # then selecting rows and members need not copy draws
-        table = table.part(needs, slice(None))
+        table = blocks.extract(table, needs, slice(None))
     return Problem(table, fit.form, fit.score, seed)

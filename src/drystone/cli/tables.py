@@ -44,14 +44,14 @@ def _of_members(source: Path) -> bool:
 
 def _finite(table: Table) -> Table:
     """The members all of whose statistics can be used; a warning names the others."""
-    from drystone.table.nonfinite import culprits, flaws
+    from drystone.table.nonfinite import count_nonfinite, name_members
 
-    counts = flaws(table, sorted(table.gives))[0].max(0)
+    counts = count_nonfinite(table, sorted(table.gives))[0].max(0)
     if not counts.any():
         return table
     if counts.all():
         raise ValueError("no member is left: every one has NaN or infinite entries.")
-    warnings.warn(f"left out, for they are NaN or infinite: {culprits(table, counts)}.", stacklevel=2)
+    warnings.warn(f"left out, for they are NaN or infinite: {name_members(table, counts)}.", stacklevel=2)
     return table.select(members=counts == 0)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.table import Table
+from drystone.table import Table, blocks
 
 __all__ = ["averages", "first_draws", "pairs", "spread", "to_truth"]
 
@@ -25,13 +25,13 @@ BLOCK = 2**22
 
 
 def averages(table: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor, Tensor]:
-    """A_k = Σ_n a_n A_kn, (K,), and B_jk = Σ_n a_n B_jkn, (K, K); computed once for a table in memory."""
+    """Return A_k = Σ_n a_n A_kn, (K,), and B_jk = Σ_n a_n B_jkn, (K, K); computed once per table in memory."""
+    return blocks.cached(table, _averages, most, scale)
 
-    def compute() -> tuple[Tensor, Tensor]:
-        to_truth, between = table.total(_shares, most, scale)
-        return to_truth, between
 
-    return table.remember(("distances", most, scale), compute)
+def _averages(table: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor, Tensor]:
+    to_truth, between = blocks.total(table, _shares, most, scale)
+    return to_truth, between
 
 
 def _shares(block: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor, Tensor]:
@@ -45,25 +45,29 @@ def _shares(block: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor, 
 
 
 def to_truth(table: Table, scale: tuple[float, ...]) -> Tensor:
-    """A_kn, (K, N), over all draws of the table; computed once for a table."""
+    """Return A_kn, (K, N), over all draws of the table; computed once per table in memory."""
+    return blocks.cached(table, _to_truth, scale)
 
-    def compute() -> Tensor:
-        theta, unit = torch.as_tensor(table.theta)[:, None, :], torch.tensor(scale, dtype=torch.float64)
-        return torch.stack([((_draws(table, k) - theta) / unit).norm(dim=-1).mean(-1) for k in range(table.K)])
 
-    return table.remember(("to truth", scale), compute)
+def _to_truth(table: Table, scale: tuple[float, ...]) -> Tensor:
+    theta, unit = torch.as_tensor(table.theta)[:, None, :], torch.tensor(scale, dtype=torch.float64)
+    return torch.stack([((_draws(table, k) - theta) / unit).norm(dim=-1).mean(-1) for k in range(table.K)])
 
 
 def spread(table: Table, weights: Tensor, most: int, scale: Tensor) -> Tensor:
     """Σ_jk w_j w_k B_jkn for weights (K,) or, one set a row, (N, K): (N,)."""
     if weights.ndim == 2:  # many different weights will be asked for: hold B for every row
-        key = ("pairs", most, tuple(scale.tolist()))
-        between = table.remember(key, lambda: torch.cat(list(_blocks(first_draws(table, most) / scale))))
+        between = blocks.cached(table, _all_pairs, most, tuple(scale.tolist()))
         return torch.einsum("njk,nj,nk->n", between, weights, weights)
     members = np.flatnonzero(weights.numpy())  # the others are not looked at
     w = weights[members]
-    blocks = _blocks(first_draws(table, most, members) / scale)
-    return torch.cat([torch.einsum("njk,j,k->n", between, w, w) for between in blocks])
+    by_rows = _blocks(first_draws(table, most, members) / scale)
+    return torch.cat([torch.einsum("njk,j,k->n", between, w, w) for between in by_rows])
+
+
+def _all_pairs(table: Table, most: int, scale: tuple[float, ...]) -> Tensor:
+    """Return B_jkn of all rows, (N, K, K)."""
+    return torch.cat(list(_blocks(first_draws(table, most) / torch.tensor(scale, dtype=torch.float64))))
 
 
 def _blocks(draws: Tensor) -> Iterator[Tensor]:

@@ -14,7 +14,7 @@ from drystone.forms import distances
 from drystone.forms.form import Form, Params, View
 from drystone.forms.quantiles import SOFT_POINTS, pool_points
 from drystone.forms.stratified import allocate, pool
-from drystone.table import Statistic, Table
+from drystone.table import Statistic, Table, blocks
 
 __all__ = ["Mixture"]
 
@@ -103,7 +103,7 @@ class MixtureView(View):
 
     def log_q(self) -> Tensor:
         """log Σ_k w_k q_k = m + log Σ_k w_k exp(log q_k − m), m = max_k log q_k, finite where any q_k is."""
-        highest, ratio = self.table.remember("density ratios", lambda: _ratios(self.table))
+        highest, ratio = blocks.cached(self.table, _ratios)
         return highest + torch.log(self.mix(ratio))
 
     def rank(self, statistic: Statistic | None = None) -> Tensor:
@@ -112,12 +112,12 @@ class MixtureView(View):
 
     def mean(self) -> Tensor:
         """μ = Σ_k w_k μ_k = c + Σ_k w_k (μ_k − c): the weights' last bits do not matter where μ is large."""
-        centre, offset = self.table.remember("centred means", lambda: _centred(torch.as_tensor(self.table.mean)))
+        centre, offset = blocks.cached(self.table, _centred)
         return centre + self.mix(offset)
 
     def cov(self) -> Tensor:
         """V = Σ_k w_k (V_k + δ_k δ_kᵀ) − δδᵀ with δ_k = μ_k − c, δ = Σ_k w_k δ_k and any centre c."""
-        offset, second = self.table.remember("second moments", lambda: _second_moments(self.table))
+        offset, second = blocks.cached(self.table, _second_moments)
         delta = self.mix(offset)
         return self.mix(second) - delta[:, :, None] * delta[:, None, :]
 
@@ -125,9 +125,9 @@ class MixtureView(View):
         """Weighted quantiles of the members' pooled points (draws, or tabulated quantiles)."""
         levels = (alpha / 2, 1 - alpha / 2)
         if self.softness.any():
-            soft = self.table.remember("few points", lambda: pool_points(self.table, SOFT_POINTS))
+            soft = blocks.cached(self.table, pool_points, SOFT_POINTS)
             return soft.soft_quantiles(self.weights, levels)
-        pooled = self.table.remember("points", lambda: pool_points(self.table))
+        pooled = blocks.cached(self.table, pool_points)
         return pooled.quantiles(self.weights, levels)
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
@@ -171,11 +171,12 @@ def _second_moments(table: Table) -> tuple[Tensor, Tensor]:
 
     Centred, because raw second moments lose the covariance to rounding where |μ| is large against its spread.
     """
-    _, offset = _centred(torch.as_tensor(table.mean))
+    _, offset = _centred(table)
     return offset, torch.as_tensor(table.cov) + offset[..., :, None] * offset[..., None, :]
 
 
-def _centred(mean: Tensor) -> tuple[Tensor, Tensor]:
-    """The members' average mean c, (N, d), and μ_k − c, (K, N, d)."""
+def _centred(table: Table) -> tuple[Tensor, Tensor]:
+    """Return the members' average mean c, (N, d), and μ_k − c, (K, N, d)."""
+    mean = torch.as_tensor(table.mean)
     centre = mean.mean(0)
     return centre, mean - centre

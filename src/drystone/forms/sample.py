@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drystone.forms import distances
 from drystone.forms.form import Form, Params, View
-from drystone.table import Statistic, Table
+from drystone.table import Statistic, Table, blocks
 
 __all__ = ["STRUCTURES", "SampleAggregation"]
 
@@ -94,7 +94,7 @@ class SampleView(View):
         n = min(self.most, self.table.draws.shape[2]) if n is None else n
         if n > self.table.draws.shape[2]:
             raise ValueError(f"the table holds {self.table.draws.shape[2]} draws a member; got n = {n}.")
-        members = self.table.remember(("first draws", n), lambda: distances.first_draws(self.table, n))
+        members = blocks.cached(self.table, distances.first_draws, n)
         return self.offset + torch.einsum("kij,knsj->nsi", self.matrix, members)
 
     def rank(self, statistic: Statistic | None = None) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from drystone.forms.form import Form, Params, View
-from drystone.table import Statistic, Table
+from drystone.table import Statistic, Table, blocks
 
 __all__ = ["GatheredView"]
 
@@ -39,11 +39,11 @@ class GatheredView(View):
 
     def mean_of(self, rows: Callable[[View], Tensor]) -> Tensor:
         """The sum of the blocks' shares."""
-        return self.table.total(_mean_of, self.form, self.params, rows)[0]
+        return blocks.total(self.table, _mean_of, self.form, self.params, rows)[0]
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """The sums of the blocks' shares."""
-        to_truth, spread = self.table.total(_statistic, self.form, self.params, "distances", most, scale)
+        to_truth, spread = blocks.total(self.table, _statistic, self.form, self.params, "distances", most, scale)
         return to_truth, spread
 
     def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,10 +78,10 @@ class GatheredView(View):
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
         """Draws, (N, n, d), if those of all rows fit into memory."""
-        return self.form.combine(self.params, self.table.in_memory({"draws"})).draws(n, seed)
+        return self.form.combine(self.params, blocks.load(self.table, {"draws"})).draws(n, seed)
 
     def _each(self, name: str, *arguments: Any) -> list[Any]:
-        return list(self.table.each(_statistic, self.form, self.params, name, *arguments))
+        return list(blocks.each(self.table, _statistic, self.form, self.params, name, *arguments))
 
 
 def _mean_of(block: Table, form: Form, params: Params, rows: Callable[[View], Tensor]) -> tuple[Tensor]:

@@ -13,6 +13,7 @@ from drystone.estimate import Estimate, split_folds
 from drystone.forms.form import View
 from drystone.scores.critic import Features, held_out_divergence
 from drystone.scores.score import Score
+from drystone.table import blocks
 
 __all__ = ["JensenShannon"]
 
@@ -52,7 +53,7 @@ class JensenShannon(Score):
         N = len(q.theta)
         if N < 20:
             raise ValueError(f"JensenShannon trains a classifier on rows; it needs at least 20, got {N}.")
-        features = q.table.remember("critic's features", lambda: Features(q.table))
+        features = blocks.cached(q.table, Features)
         with torch.no_grad():
             draws = q.draws(min(self.draws, q.table.draws.shape[2]), self.seed)
         share, value, error = [], [], []

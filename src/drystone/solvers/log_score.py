@@ -18,7 +18,7 @@ from drystone.scores import LogScore, Score
 from drystone.solvers.simplex.newton import Barrier, Problem, newton_simplex, without_crumbs
 from drystone.solvers.simplex.row_sum import RowSum, coarse
 from drystone.solvers.solver import Solution, Solver
-from drystone.table import Table
+from drystone.table import Table, blocks
 
 __all__ = ["SQP", "Multiplicative", "log_loss"]
 
@@ -95,7 +95,7 @@ class SQP(Solver):
 
 def log_loss(table: Table) -> RowSum:
     """The problem of a table."""
-    return RowSum(table.scratch(), _derivatives, 1)
+    return RowSum(blocks.with_own_cache(table), _derivatives, 1)
 
 
 def multiplied(loss: Problem, w: np.ndarray) -> np.ndarray:
@@ -121,22 +121,27 @@ def _derivatives(block: Table, w: np.ndarray, orders: range, members: np.ndarray
 
 
 def _ratios(block: Table) -> np.ndarray:
-    """L, (K, N): the densities after the rows' maxima are taken out."""
-    return block.remember("ratios", lambda: _exponentials(block.log_q))
+    """Return L, (K, N): the densities after the rows' maxima are taken out; computed once per table."""
+    return blocks.cached(block, _exponentials)
 
 
-def _exponentials(log_q: np.ndarray) -> np.ndarray:
-    L = log_q - log_q.max(0)
+def _exponentials(block: Table) -> np.ndarray:
+    L = block.log_q - block.log_q.max(0)
     return np.exp(L, out=L)  # in place: the one copy of the densities
 
 
 def _mixed(block: Table, w: np.ndarray) -> np.ndarray:
     """wL, (N,); kept for the last w, at which value, gradient and Hessian are asked for one after the other."""
-    last: list[np.ndarray] = block.remember("mixed", list)
+    last = blocks.cached(block, _last_mixed)
     if not last or last[0] is not w:
         L, support = _ratios(block), np.flatnonzero(w)
         last[:] = w, w[support] @ L[support] if len(support) < len(w) // 2 else w @ L
     return last[1]
+
+
+def _last_mixed(block: Table) -> list[np.ndarray]:
+    """Return a place for the last w and its wL, which is empty at first."""
+    return []
 
 
 def _starters(w: np.ndarray, table: Table) -> np.ndarray:
@@ -145,7 +150,7 @@ def _starters(w: np.ndarray, table: Table) -> np.ndarray:
         return w
     keep = np.zeros(len(w), bool)
     keep[np.argsort(w)[-STARTERS:]] = True
-    (explaining,) = table.total(_explaining, w, keep)
+    (explaining,) = blocks.total(table, _explaining, w, keep)
     w = np.where(keep | (explaining > 0), w, 0.0)
     return w / w.sum()
 

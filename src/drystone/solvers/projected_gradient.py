@@ -25,7 +25,7 @@ from drystone.solvers.simplex.newton import (
 )
 from drystone.solvers.simplex.row_sum import RowSum, coarse
 from drystone.solvers.solver import Solution, Solver, needs_critic, tolerance
-from drystone.table import Table
+from drystone.table import Table, blocks
 
 __all__ = ["Gradient", "alone", "differentiated", "simplex_starts"]
 
@@ -38,7 +38,7 @@ def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarra
     K = table.K
     uniform = np.full(K, 1 / K)
     starts = [uniform, 0.99 * np.eye(K)[best] + 0.01 * uniform]
-    if "log_q" in table.gives and table.total(_not_finite) == (0,):
+    if "log_q" in table.gives and blocks.total(table, _not_finite) == (0,):
         starts.append(SQP().solve(table, Mixture(), LogScore(), 1e-6, seed).params["weights"])
     rng = np.random.default_rng(seed)
     starts.extend(rng.dirichlet(np.ones(K)) for _ in range(n - len(starts)))
@@ -47,7 +47,7 @@ def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarra
 
 def alone(table: Table, score: Score) -> np.ndarray:
     """The score of each member alone, (K,)."""
-    return table.total(_alone, score)[0]
+    return blocks.total(table, _alone, score)[0]
 
 
 def _alone(block: Table, score: Score) -> tuple[np.ndarray]:

@@ -18,7 +18,7 @@ from drystone.scores.units import unit
 from drystone.solvers.simplex.newton import Barrier, Quadratic, newton_simplex
 from drystone.solvers.simplex.qp import simplex_qp
 from drystone.solvers.solver import Solution, Solver, tolerance
-from drystone.table import Table
+from drystone.table import Table, blocks
 
 __all__ = ["NOISE", "QuadraticProgram", "energy_noise", "minimise_quadratic"]
 
@@ -72,7 +72,7 @@ def minimise_quadratic(quadratic: Quadratic, c: float, tol: float, start: np.nda
 
 def _mean(table: Table, score: MeanScore) -> Quadratic:
     """Q = 2 Σ_n a_n μ_n μ_nᵀ, b = −2 Σ_n a_n μ_n·θ_n, with means and truth centred (weights sum to one)."""
-    Q, b, constant = table.total(_squares, unit(score.scale, table.d).numpy())
+    Q, b, constant = blocks.total(table, _squares, unit(score.scale, table.d).numpy())
     return Quadratic(Q, b, constant)
 
 

@@ -20,8 +20,9 @@ from drystone.forms import Form, View
 from drystone.forms.view import GatheredView
 from drystone.scores import Score, Sum
 from drystone.stacking.checks import check_provided, check_tractable, needed
-from drystone.table import Table
+from drystone.table import Table, blocks
 from drystone.table.inputs import as_levels, each_level
+from drystone.table.nonfinite import drop_zero_weight_rows
 
 if TYPE_CHECKING:
     from drystone.posterior import StackedPosterior
@@ -94,7 +95,9 @@ class Stacking:
         score = self.score if score is None else score
         check_tractable(self.form, score)
         check_provided(table, self.form, score)
-        loss, terms = losses(self.view(table.carrying().reading(needed(self.form, score))), score)
+        loss, terms = losses(
+            self.view(blocks.prepare(drop_zero_weight_rows(table), needed(self.form, score))), score
+        )
         return {"loss": loss, **terms}
 
     def apply(self, table: Table) -> Applied:
@@ -249,7 +252,7 @@ def view_of(form: Form, params: Mapping[str, np.ndarray], table: Table) -> View:
     if len(used) == 0:  # all parameters are 0: then any member will do
         used, of_used = np.arange(table.K), dict(params)
     table = table.select(members=used) if len(used) < table.K else table
-    if not table.resident:
+    if not blocks.in_memory(table):
         return GatheredView(form, as_tensors(of_used), table)
     return form.combine(as_tensors(of_used), table)
 

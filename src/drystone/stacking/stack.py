@@ -18,9 +18,8 @@ from drystone.solvers import Solution, Solver
 from drystone.stacking.checks import check_provided, check_tractable, needed
 from drystone.stacking.near import near
 from drystone.stacking.result import Stacking, frozen, losses, view_of
-from drystone.table import Table
-from drystone.table.blocks import StoredTable
-from drystone.table.nonfinite import culprits, flaws
+from drystone.table import Table, blocks
+from drystone.table.nonfinite import count_nonfinite, drop_zero_weight_rows, name_members
 
 __all__ = ["stack"]
 
@@ -81,7 +80,7 @@ def stack(
         notes.append(note)
     elif bandwidth is not None:
         raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
-    table = table.reading(needed(form, score), client)
+    table = blocks.prepare(table, needed(form, score), client)
     cleaned, dropped = _clean(table, form, score, nonfinite)
     kept = np.array([table.names.index(name) for name in cleaned.names])
     with one_thread():
@@ -142,22 +141,20 @@ def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) 
     Of a table on disk: all rows in memory if they fit; else all rows in blocks, if the score is a sum over rows
     that the solver can add up; else as many rows as fit, chosen at random and alike.
     """
-    if table.resident:
+    memory = blocks.memory_limit(table)
+    if memory is None:
         return table, ""
-    assert isinstance(table, StoredTable)
     needs = needed(form, score)
-    n = table.memory // table.bytes_of_row(needs)
+    n = memory // blocks.bytes_per_row(table, needs)
     if n >= table.N:
-        return table.in_memory(needs), ""
+        return blocks.load(table, needs), ""
     if solver.in_blocks(score):
         return table, ""
     if n == 0:
-        raise MemoryError(
-            f"not even one row fits into the {table.memory} bytes that Table.open allows; allow more."
-        )
+        raise MemoryError(f"not even one row fits into the {memory} bytes that Table.open allows; allow more.")
     rows = np.sort(np.random.default_rng(seed).choice(table.N, n, replace=False, shuffle=False))
-    return table.part(needs, rows), (
-        f"fitted to {n} of {table.N} rows, chosen at random by seed {seed}: what fits into the {table.memory:.3g} "
+    return blocks.extract(table, needs, rows), (
+        f"fitted to {n} of {table.N} rows, chosen at random by seed {seed}: what fits into the {memory:.3g} "
         "bytes that Table.open allows, and the score is not a sum over rows that can be had in blocks."
     )
 
@@ -175,14 +172,14 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
     if nonfinite not in ("raise", "drop"):
         raise ValueError(f'`nonfinite` must be "raise" or "drop"; got {nonfinite!r}.')
     numbers = np.flatnonzero(table.row_weights > 0) if table.weighted else range(table.N)
-    table = table.carrying()
+    table = drop_zero_weight_rows(table)
     names = sorted(needed(form, score))
-    bad, empty = flaws(table, names)
+    bad, empty = count_nonfinite(table, names)
     bad_members = bad.any(0)
     if bad_members.any() and nonfinite == "raise":
         name, counts = next((name, counts) for name, counts in zip(names, bad, strict=True) if counts.any())
         raise ValueError(
-            f"`{name}` is NaN or infinite for {culprits(table, counts)}; leave them out, or pass "
+            f"`{name}` is NaN or infinite for {name_members(table, counts)}; leave them out, or pass "
             '`nonfinite="drop"` (--drop on the command line).'
         )
     if bad_members.all():
@@ -190,7 +187,7 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
     dropped = {"members": [table.names[k] for k in np.flatnonzero(bad_members)], "rows": []}
     if bad_members.any():
         table = table.select(members=~bad_members)
-        _, empty = flaws(table, names)
+        _, empty = count_nonfinite(table, names)
     rows = [int(numbers[n]) for n in empty]
     if rows and nonfinite == "raise":
         listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")

@@ -1,7 +1,7 @@
 """Tables as xarray datasets and as files: Zarr or netCDF, with a format version, never pickle.
 
-A Zarr store has one chunk a member and stretch of rows, so that members can be written one by one and rows be read
-a stretch at a time. Chunks are not compressed: the digits of densities and draws are noise.
+A Zarr store has one chunk per member and stretch of rows, so that members can be written one by one and rows be
+read a stretch at a time. Chunks are not compressed: the digits of densities and draws are noise.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from drystone._arrays import dimensions
 from drystone._files import check_seal, recover, replacing, seal
 from drystone.errors import DamagedError
+from drystone.table import blocks
+from drystone.table.sources import Store, StoredRows
+from drystone.table.statistics import ROW_ARRAYS, SCHEMA, as_arguments
 
 if TYPE_CHECKING:
     import xarray
@@ -28,7 +34,10 @@ __all__ = [
     "Writer",
     "check_format",
     "from_dataset",
+    "left_out",
     "load",
+    "named_axes",
+    "open_rows",
     "reading",
     "rows_within",
     "save",
@@ -38,62 +47,75 @@ __all__ = [
 FORMAT, VERSION = "drystone-table", 1
 # Bytes of a block of rows of one statistic of all members: what is worked on at a time.
 BLOCK = 2**26
-# The statistics of a table by dimension; quantiles, one array a level, are stacked along "level".
-DIMS = ("member", "simulation", "parameter")
-STATISTICS = {
-    "log_q": DIMS[:2],
-    "rank": DIMS,
-    "mean": DIMS,
-    "cov": (*DIMS, "parameter_2"),
-    "draws": ("member", "simulation", "draw", "parameter"),
-}
+# The axes of every array of a file. Data have further ones.
+AXES = {**ROW_ARRAYS, **{name: statistic.axes for name, statistic in SCHEMA.items()}}
+
+
+def named_axes(letters: str, ndim: int) -> tuple[str, ...]:
+    """Return the names of an array's dimensions; those beyond its letters are of data."""
+    return (*dimensions(letters), *(f"y_dim_{i}" for i in range(ndim - len(letters))))
 
 
 def to_dataset(table: Table) -> xarray.Dataset:
-    """A Dataset with dims member, simulation, draw, parameter, level."""
+    """Return a Dataset with dims member, simulation, draw, parameter, level."""
     import xarray
 
-    data: dict[str, Any] = {"theta": (("simulation", "parameter"), table.theta)}
-    if table.y is not None:
-        data["y"] = (("simulation", *(f"y_dim_{i}" for i in range(table.y.ndim - 1))), table.y)
-    if table.weighted:
-        data["row_weights"] = (("simulation",), table.row_weights)
-    held = table.held
-    data |= {name: (dims, held[name]) for name, dims in STATISTICS.items() if name in held}
+    arrays = _arrays(table)
     coords: dict[str, Any] = {"member": list(table.names), "parameter": list(table.parameters)}
-    if table.levels:
-        data["quantiles"] = (("level", *DIMS), np.stack([held[level] for level in table.levels]))
-        coords["level"] = list(table.levels)
-    attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
-    if table.left_out:
-        attributes["left_out"] = json.dumps(table.left_out)
-    if table.S is not None:
-        attributes["S"] = table.S
-    return xarray.Dataset(data, coords, attributes)
+    if "quantiles" in arrays:
+        quantiles = arrays["quantiles"]
+        coords["level"] = sorted(quantiles)
+        arrays["quantiles"] = np.stack([quantiles[level] for level in coords["level"]])
+    data = {name: (named_axes(AXES[name], array.ndim), array) for name, array in arrays.items()}
+    return xarray.Dataset(data, coords, _attributes(table.left_out, table.S))
 
 
 def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
-    """The arguments of the table that a Dataset holds."""
+    """Return the arguments of the table that a Dataset holds."""
     return _arguments(dataset.attrs, {str(name): dataset[name].values for name in dataset.variables})
+
+
+def _arrays(table: Table) -> dict[str, Any]:
+    """Return all arrays of a table in memory, as arguments of :meth:`Writer.write`."""
+    arrays: dict[str, Any] = {"theta": table.theta}
+    if table.y is not None:
+        arrays["y"] = table.y
+    if table.weighted:
+        arrays["row_weights"] = table.row_weights
+    return arrays | as_arguments({key: table._statistic(key) for key in table._source.keys})
+
+
+def _attributes(left_out: Mapping[str, str], S: int | None) -> dict[str, Any]:
+    """Return the attributes of a file; names of members and parameters come besides."""
+    attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    if left_out:
+        attributes["left_out"] = json.dumps(dict(left_out))
+    if S is not None:
+        attributes["S"] = S
+    return attributes
+
+
+def left_out(attributes: Mapping[Any, Any]) -> dict[str, str]:
+    """Return the members that could not be tabulated, and why, from a file's attributes."""
+    return json.loads(attributes.get("left_out", "{}"))
 
 
 def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     check_format(attributes)
-    names = ("theta", "y", "row_weights", *STATISTICS)
-    arguments: dict[str, Any] = {name: arrays[name] for name in names if name in arrays}
+    arguments: dict[str, Any] = {name: arrays[name] for name in AXES if name in arrays}
     if "quantiles" in arrays:
         arguments["quantiles"] = dict(zip(map(float, arrays["level"]), arrays["quantiles"], strict=True))
     arguments["names"], arguments["parameters"] = (
         [str(value) for value in np.atleast_1d(attributes.get(dim, arrays.get(dim, ())))]
-        for dim in ("member", "parameter")
+        for dim in dimensions("Kd")
     )
-    arguments["left_out"] = json.loads(attributes.get("left_out", "{}"))
+    arguments["left_out"] = left_out(attributes)
     arguments["S"] = int(attributes["S"]) if "S" in attributes else None
     return arguments
 
 
 def check_format(attributes: Mapping[Any, Any]) -> None:
-    """Raise if what has these attributes is not a table, or a later version's."""
+    """Raise if a file with these attributes is not a table, or was written by a later version."""
     kind, version = attributes.get("format"), int(attributes.get("version", 0))
     if kind != FORMAT:
         raise ValueError(f"not a Drystone table: attribute `format` is {kind!r}, expected {FORMAT!r}.")
@@ -114,24 +136,26 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
         return
     with Writer(path, table.N, table.names, table.parameters) as new:
         start, new.left_out, new.S = 0, table.left_out, table.S
-        for columns in table.each(_columns):
-            draws = columns.pop("draws", ())
-            new.write(start, **columns)
+        for arrays in blocks.each(table, _arrays):
+            draws = arrays.pop("draws", ())
+            new.write(start, **arrays)
             for k in range(len(draws)):  # one by one: they may lie in files themselves
                 new.write(start, [k], draws=np.asarray(draws[k])[None])
-            start += len(columns["theta"])
+            start += len(arrays["theta"])
 
 
-def _columns(block: Table) -> dict[str, Any]:
-    """What is to be written of a block of rows."""
-    columns: dict[str, Any] = {name: block.held[name] for name in STATISTICS if name in block.held}
-    if block.levels:
-        columns["quantiles"] = {level: block.held[level] for level in block.levels}
-    if block.y is not None:
-        columns["y"] = block.y
-    if block.weighted:
-        columns["row_weights"] = block.row_weights
-    return {"theta": block.theta, **columns}
+def open_rows(path: str | os.PathLike[str], memory: int) -> StoredRows:
+    """Return the rows of a Zarr store, of which at most ``memory`` bytes may be read at once."""
+    path = Path(path)
+    if path.suffix != ".zarr":
+        raise ValueError(f"only a `.zarr` table can be opened without reading it; got '{path}'. Use Table.load.")
+    store = Store(str(path.resolve()))
+    with reading(path):
+        attributes = store.attributes
+        if sum(file.stat().st_size for file in path.rglob("*")) <= memory:  # a larger one would be read twice
+            check_seal(path, attributes)
+    check_format(attributes)
+    return StoredRows(store, np.arange(len(attributes["member"])), range(store.array("theta").shape[0]), memory)
 
 
 class Writer:
@@ -152,7 +176,7 @@ class Writer:
         ...     for start in (0, 2):
         ...         new.write(start, theta=np.ones((2, 1)), log_q=np.zeros((2, 2)))
         >>> Table.open(path)
-        StoredTable(K=2 members, N=4 simulations, d=1 parameters; gives log_q)
+        Table(K=2 members, N=4 simulations, d=1 parameters; gives log_q; on disk)
     """
 
     def __init__(
@@ -181,28 +205,30 @@ class Writer:
             self._exit = stack.pop_all()
         return self
 
-    def __exit__(self, *error: Any) -> bool | None:
-        if error[0] is None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if error is None:
             try:
                 self._finish()
             except BaseException as problem:
                 self._exit.__exit__(type(problem), problem, problem.__traceback__)
                 raise
-        return self._exit.__exit__(*error)
+        return self._exit.__exit__(kind, error, trace)
 
     def write(
         self,
         start: int,
         members: Sequence[int] | slice = slice(None),
         *,
-        quantiles: Mapping[float, Any] | None = None,
-        **arrays: Any,
+        quantiles: Mapping[float, ArrayLike] | None = None,
+        **arrays: ArrayLike,
     ) -> None:
         """Write rows from ``start`` on.
 
         Args:
             start: the first row.
-            members: positions of the members that ``arrays`` speak of.
+            members: positions of the members whose statistics ``arrays`` hold.
             quantiles: ``{level: (members, rows, d)}``, the same levels always.
             arrays: any of theta, y, row_weights, log_q, rank, mean, cov, draws, with the axes of
                 :class:`drystone.Table`.
@@ -215,12 +241,12 @@ class Writer:
             arrays["quantiles"] = np.stack([np.asarray(quantiles[level]) for level in levels])
         chosen = np.arange(len(self.names))[members]
         for name, values in arrays.items():
-            if name not in ("theta", "y", "row_weights", "quantiles", *STATISTICS):
-                raise TypeError(f"a table has no `{name}`; it has {', '.join(STATISTICS)} and quantiles.")
+            if name not in AXES:
+                raise TypeError(f"a table has no `{name}`; it has {', '.join(AXES)}.")
             self._put(name, np.asarray(values), start, chosen)
 
     def _put(self, name: str, values: np.ndarray, start: int, members: np.ndarray) -> None:
-        axis = {"quantiles": 2, "theta": 0, "y": 0, "row_weights": 0}.get(name, 1)
+        axis = AXES[name].index("N")
         n = values.shape[axis] if values.ndim > axis else 0
         if axis and values.shape[axis - 1] != len(members):
             raise ValueError(
@@ -244,8 +270,8 @@ class Writer:
         before = (*values.shape[: axis - 1], len(self.names)) if axis else ()
         rest = values.shape[axis + 1 :]
         # As if every array had members: then theta and y come in stretches like those of the statistics.
-        of_row = values.dtype.itemsize * int(np.prod(rest, dtype=int)) * len(self.names)
-        chunk = min(rows_within(self.block, of_row), self.rows)
+        bytes_per_row = values.dtype.itemsize * int(np.prod(rest, dtype=int)) * len(self.names)
+        chunk = min(rows_within(self.block, bytes_per_row), self.rows)
         self._group.create_array(
             name,
             shape=(*before, self.rows, *rest),
@@ -253,14 +279,14 @@ class Writer:
             chunks=(*(1 for _ in before), chunk, *rest),
             compressors=None,
             fill_value=np.nan if values.dtype.kind == "f" else 0,  # what Zarr reads if a chunk is lost
-            dimension_names=_dims(name, len(rest)),
+            dimension_names=named_axes(AXES[name], values.ndim),
         )
 
     def _finish(self) -> None:
         for name, written in self._written.items():
-            all_of_it = self.rows * (1 if name in ("theta", "y", "row_weights") else len(self.names))
-            if written != all_of_it:
-                raise ValueError(f"`{name}` was written for {written} of {all_of_it} rows and members.")
+            expected = self.rows * (1 if name in ROW_ARRAYS else len(self.names))
+            if written != expected:
+                raise ValueError(f"`{name}` was written for {written} of {expected} rows and members.")
         if "theta" not in self._written or len(self._written) == 1:
             raise ValueError("a Table needs `theta` and at least one statistic of the members; got none.")
         theta: Any = self._group["theta"]
@@ -268,18 +294,13 @@ class Writer:
         if self._levels:
             levels = np.array(self._levels)
             self._group.create_array("level", data=levels, dimension_names=("level",))
-        attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
-        attributes |= {"member": self.names, "parameter": list(parameters)}
-        if self.left_out:
-            attributes["left_out"] = json.dumps(dict(self.left_out))
-        if self.S is not None:
-            attributes["S"] = self.S
-        self._group.attrs.update(attributes)
+        named = dict(zip(dimensions("Kd"), (self.names, list(parameters)), strict=True))
+        self._group.attrs.update({**_attributes(self.left_out, self.S), **named})
         seal(self._temporary)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The arguments of the table that a file holds."""
+    """Return the arguments of the table that a file holds."""
     read = _read_zarr if _suffix(path) == ".zarr" else _read_netcdf
     with reading(path):
         contents = read(Path(path))
@@ -288,7 +309,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 @contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Read a table in the body: it is there, and what goes wrong says that it is damaged."""
+    """Read a table in the body: raise if there is none, and turn any error into one that says it is damaged."""
     recover(path)
     if not Path(path).exists():
         raise FileNotFoundError(f"no table at {os.fspath(path)!r}.")
@@ -301,7 +322,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _read_zarr(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:
-    """Attributes and arrays, read by Zarr alone: importing xarray and pandas would take half a second more."""
+    """Read attributes and arrays by Zarr alone: importing xarray and pandas would take half a second more."""
     import zarr
 
     group = zarr.open_group(path, mode="r")
@@ -323,15 +344,6 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
-def _dims(name: str, rest: int) -> tuple[str, ...]:
-    """The names of an array's dimensions; ``rest`` is how many follow the simulation."""
-    if name == "quantiles":
-        return ("level", *DIMS)
-    if name in STATISTICS:
-        return STATISTICS[name]
-    return ("simulation", *(("parameter",) if name == "theta" else (f"y_dim_{i}" for i in range(rest))))
-
-
-def rows_within(size: int, of_row: int) -> int:
-    """How many rows take ``size`` bytes: a power of two, so that stretches of different statistics are nested."""
-    return 1 << max(0, (size // max(of_row, 1)).bit_length() - 1)
+def rows_within(size: int, bytes_per_row: int) -> int:
+    """Return how many rows take ``size`` bytes: a power of two, so that stretches of all statistics are nested."""
+    return 1 << max(0, (size // max(bytes_per_row, 1)).bit_length() - 1)

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, checked
+from drystone.table.statistics import level_key
 
 if TYPE_CHECKING:
     from drystone.table.table import Table
 
 __all__ = [
     "Levels",
+    "Selection",
     "as_levels",
-    "columns_for",
-    "different_names",
+    "check_shares",
     "each_level",
     "flat_data",
-    "level_key",
     "positions",
     "scaled_weights",
     "spread_or_one",
+    "unique_names",
 ]
 
+# Members (by name, position, mask or slice) or rows (by position, mask or slice); None for all.
+Selection = ArrayLike | slice | None
 
-def scaled_weights(row_weights: Any, N: int) -> np.ndarray:
-    """Row weights that sum to one, (N,), equal ones if None."""
-    if row_weights is None:
-        return np.full(N, 1 / N)
+
+def scaled_weights(row_weights: ArrayLike, N: int) -> np.ndarray:
+    """Return row weights that sum to one, (N,)."""
     weights = np.array(checked("row_weights", row_weights, "N", {"N": N}), float)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError("`row_weights` must be finite, ≥ 0 and not all 0.")
@@ -37,8 +40,18 @@ def scaled_weights(row_weights: Any, N: int) -> np.ndarray:
     return weights if abs(total - 1) < 1e-12 else weights / total  # weights read back from disk keep their bits
 
 
-def different_names(argument: str, names: Sequence[str] | None, size: int, stem: str) -> tuple[str, ...]:
-    """Names as strings, no two the same; ``stem``_0, ``stem``_1, … if None."""
+def check_shares(rank: np.ndarray) -> None:
+    """Raise if ranks are not shares, in [0, 1]; those that are not finite are not looked at."""
+    finite = rank[np.isfinite(rank)]
+    if finite.size and not 0 <= finite.min() <= finite.max() <= 1:
+        raise ValueError(
+            "`rank` must be in [0, 1]: the share of draws ≤ theta; got values from "
+            f"{finite.min():g} to {finite.max():g}. Divide integer ranks by S."
+        )
+
+
+def unique_names(argument: str, names: Sequence[str] | None, size: int, stem: str) -> tuple[str, ...]:
+    """Return names as strings, no two the same; ``stem``_0, ``stem``_1, … if None."""
     if names is None:
         return tuple(f"{stem}_{i}" for i in range(size))
     if isinstance(names, str):
@@ -48,66 +61,49 @@ def different_names(argument: str, names: Sequence[str] | None, size: int, stem:
         raise ValueError(f"`{argument}` must have {size} entries; got {len(names)}.")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"`{argument}` must be different; given more than once: {', '.join(map(repr, twice))}.")
+        raise ValueError(f"`{argument}` must be unique; duplicated: {', '.join(map(repr, twice))}.")
     return names
 
 
-def positions(argument: str, chosen: Any, universe: Sequence[Any]) -> np.ndarray:
-    """Positions of ``chosen`` (None for all, names, indices, a mask, a slice) in ``universe``."""
-    if chosen is None:
+def positions(argument: str, selection: Selection, universe: Sequence[Any]) -> np.ndarray:
+    """Return the positions of a selection (None for all, names, indices, a mask, a slice) in ``universe``."""
+    if selection is None:
         return np.arange(len(universe))
-    if isinstance(chosen, slice):
-        return _some_positions(argument, np.arange(len(universe))[chosen])
-    chosen = as_numpy([chosen] if isinstance(chosen, str) else chosen)
-    if chosen.size == 0:
+    if isinstance(selection, slice):
+        selected = np.arange(len(universe))[selection]
+    else:
+        selected = _listed_positions(argument, np.atleast_1d(as_numpy(selection)), universe)
+    if selected.size == 0:
         raise ValueError(f"no `{argument}` selected.")
-    if chosen.dtype.kind in "UO":
-        unknown = [str(name) for name in chosen if name not in universe]
+    return selected
+
+
+def _listed_positions(argument: str, selection: np.ndarray, universe: Sequence[Any]) -> np.ndarray:
+    """Return the positions of what is selected by an array of names or indices, or by a mask."""
+    if selection.size == 0:
+        return np.empty(0, int)
+    if selection.dtype.kind in "UO":
+        unknown = [str(name) for name in selection if name not in universe]
         if unknown:
             raise ValueError(f"unknown `{argument}` {unknown}; known: {', '.join(map(str, universe))}.")
-        found = np.array([universe.index(name) for name in chosen], int)
-    elif chosen.dtype == bool and chosen.shape != (len(universe),):
-        raise ValueError(f"a mask of `{argument}` must have length {len(universe)}; got shape {chosen.shape}.")
-    elif chosen.dtype.kind not in "biu":
-        raise TypeError(f"`{argument}` must be names, positions, a mask or a slice; got dtype {chosen.dtype}.")
+        selected = np.array([universe.index(name) for name in selection], int)
+    elif selection.dtype == bool and selection.shape != (len(universe),):
+        raise ValueError(f"a mask of `{argument}` must have length {len(universe)}; got shape {selection.shape}.")
+    elif selection.dtype.kind not in "biu":
+        raise TypeError(f"`{argument}` must be names, positions, a mask or a slice; got dtype {selection.dtype}.")
     else:
-        found = np.arange(len(universe))[np.atleast_1d(chosen)]
-    if argument == "members" and len(set(found.tolist())) < len(found):
-        raise ValueError("`members` must be different; some are selected twice.")
-    return _some_positions(argument, found)
-
-
-def _some_positions(argument: str, positions: np.ndarray) -> np.ndarray:
-    if positions.size == 0:
-        raise ValueError(f"no `{argument}` selected.")
-    return positions
-
-
-def columns_for(needs: Iterable[str], held: Collection[str | float]) -> set[str | float]:
-    """Which of the statistics that a table holds it takes to give those needed; quantiles go by level.
-
-    Example:
-        >>> columns_for({"mean"}, ["log_q", "mean", "draws"]), columns_for({"rank"}, ["log_q", "draws"])
-        ({'mean'}, {'draws'})
-    """
-    levels = [key for key in held if isinstance(key, float)]
-    found: set[str | float] = set()
-    for need in needs:
-        named: list[str | float] = {"moments": ["mean", "cov"], "interval": levels}.get(need, [need])
-        whole = bool(named) and all(key in held for key in named)
-        if whole:
-            found.update(named)
-        # Intervals of a mixture are better told from draws than from a few levels.
-        if "draws" in held and (need == "interval" or not whole):
-            found.add("draws")
-    return found
+        selected = np.arange(len(universe))[selection]
+    if argument == "members" and len(set(selected.tolist())) < len(selected):
+        twice = sorted({str(universe[k]) for k in selected if (selected == k).sum() > 1})
+        raise ValueError(f"`members` must be unique; duplicated: {', '.join(map(repr, twice))}.")
+    return selected
 
 
 Levels = float | Sequence[float]
 
 
-def as_levels(alpha: Any) -> Levels:
-    """One level or several, as a user gives them (numbers, lists, arrays), checked to be in (0, 1)."""
+def as_levels(alpha: ArrayLike) -> Levels:
+    """Return one level or several, as a user gives them (numbers, lists, arrays), checked to be in (0, 1)."""
     levels = tuple(level_key(level) for level in np.atleast_1d(alpha))
     if not levels:
         raise ValueError("`alpha` must hold at least one level; got none.")
@@ -118,18 +114,13 @@ def as_levels(alpha: Any) -> Levels:
     return levels[0] if np.ndim(alpha) == 0 else levels
 
 
-def level_key(level: float) -> float:
-    """A level to look things up by: 1 − 0.9 and 0.1 are the same."""
-    return round(float(level), 12)
-
-
 def each_level(alpha: Levels) -> tuple[float, ...]:
-    """The levels one by one."""
+    """Return the levels one by one."""
     return (alpha,) if isinstance(alpha, int | float) else tuple(alpha)
 
 
 def flat_data(table: Table, why: str) -> np.ndarray:
-    """y as (N, m) in float64, or an error that says ``why`` it is needed."""
+    """Return y as (N, m) in float64, or raise an error that says ``why`` it is needed."""
     if table.y is None:
         raise ValueError(f"{why} `y` in the table; got None.")
     y = np.asarray(table.y, float).reshape(table.N, -1)
@@ -142,6 +133,6 @@ def flat_data(table: Table, why: str) -> np.ndarray:
 
 
 def spread_or_one(x: np.ndarray) -> np.ndarray:
-    """Standard deviation of each column, or 1 where a column is constant but for rounding."""
+    """Return the standard deviation of each column, or 1 where a column is constant but for rounding."""
     spread = x.std(0)
     return np.where(spread > 1e-12 * np.abs(x).max(0), spread, 1.0)

@@ -1,4 +1,4 @@
-"""Members and rows that cannot be used: NaN, infinities, densities of 0 from everybody."""
+"""Members and rows that cannot be used: NaN, infinities, densities of 0 from every member, rows of weight 0."""
 
 from __future__ import annotations
 
@@ -7,39 +7,49 @@ from collections.abc import Sequence
 import numpy as np
 
 from drystone._messages import first_few
+from drystone.table import blocks
+from drystone.table.statistics import CAPABILITIES, Key, usable
 from drystone.table.table import Table
 
-__all__ = ["culprits", "flaws"]
+__all__ = ["count_nonfinite", "drop_zero_weight_rows", "name_members"]
 
 
-def flaws(table: Table, statistics: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """At how many rows statistics cannot be used, (statistics, K), and the rows where every density is 0."""
+def count_nonfinite(table: Table, needs: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return at how many rows capabilities cannot be used, (needs, K), and the rows where every density is 0."""
     counts, empty, before = 0, [], 0
-    for of_block, impossible, n in table.each(_of_block, statistics):
+    for of_block, impossible, n in blocks.each(table, _count_in_block, needs):
         counts, before = counts + of_block, before + n
         empty.append(impossible + before - n)
     return np.asarray(counts), np.concatenate(empty)
 
 
-def culprits(table: Table, counts: np.ndarray) -> str:
-    """The members with counts (K,) above 0, in words."""
+def name_members(table: Table, counts: np.ndarray) -> str:
+    """Return the members with counts (K,) above 0, in words."""
     return first_few([f"{table.names[k]!r} at {counts[k]} of {table.N} rows" for k in np.flatnonzero(counts)])
 
 
-def _of_block(block: Table, statistics: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int]:
-    counts = np.array([_unusable(block, name).sum(1) for name in statistics])
-    impossible = (block.log_q == -np.inf).all(0).nonzero()[0] if "log_q" in statistics else np.empty(0, int)
+def drop_zero_weight_rows(table: Table) -> Table:
+    """Return the rows with a weight above 0: 0 · (−∞) of another would be NaN."""
+    positive = table.row_weights > 0 if table.weighted else np.array(True)
+    return table if positive.all() else table.select(rows=np.flatnonzero(positive))
+
+
+def _count_in_block(block: Table, needs: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int]:
+    counts = np.array([_unusable(block, need).sum(1) for need in needs])
+    impossible = (block.log_q == -np.inf).all(0).nonzero()[0] if "log_q" in needs else np.empty(0, int)
     return counts, impossible, block.N
 
 
-def _unusable(table: Table, name: str) -> np.ndarray:
-    """Where a statistic cannot be used, (K, N): NaN or ±inf; for a density, −inf is fine."""
-    if name == "log_q":
-        return np.isnan(table.log_q) | (table.log_q == np.inf)
-    if name == "draws":
-        return np.stack([~np.isfinite(np.asarray(table.draws[k])).all((1, 2)) for k in range(table.K)])
-    arrays = {"rank": ["rank"], "mean": ["mean"], "moments": ["mean", "cov"]}.get(name, [])
-    values = [getattr(table, array) for array in arrays] or [table.quantile(level) for level in table.levels]
-    if not values:  # intervals still to be derived from draws
-        return _unusable(table, "draws")
-    return np.logical_or.reduce([~np.isfinite(v).reshape(table.K, table.N, -1).all(2) for v in values])
+def _unusable(block: Table, need: str) -> np.ndarray:
+    """Return where the statistics of a capability cannot be used, (K, N)."""
+    keys: list[Key] = []
+    for name in CAPABILITIES[need]:
+        # Intervals of a table without levels are still to be derived from draws.
+        keys += (block.levels or ["draws"]) if name == "quantiles" else [name]
+    arrays = {key: block._statistic(key) for key in keys}
+    return np.array(
+        [
+            np.logical_or.reduce([~usable(key, np.asarray(array[k])) for key, array in arrays.items()])
+            for k in range(block.K)
+        ]
+    )

@@ -1,30 +1,184 @@
-"""Statistics of draws: ranks and covariances."""
+"""The statistics of a table: axes of each, how it follows from draws, what it makes possible.
+
+This is the one place that lists them. The constructor, selections, files, the checks for non-finite entries and
+tabulation all read :data:`SCHEMA` and :data:`CAPABILITIES`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
 import numpy as np
 
-__all__ = ["check_shares", "covariance", "share_below"]
+__all__ = [
+    "CAPABILITIES",
+    "ROW_ARRAYS",
+    "SCHEMA",
+    "Key",
+    "StoredStatistic",
+    "as_arguments",
+    "axes_of",
+    "capabilities",
+    "columns_for",
+    "derive",
+    "keys_from_draws",
+    "level_key",
+    "share_below",
+    "usable",
+]
+
+# A statistic by name, or a level for the quantiles at it.
+Key = str | float
+A = TypeVar("A")
 
 
 def share_below(draws: np.ndarray, truth: np.ndarray, axis: int) -> np.ndarray:
-    """Share of draws ≤ truth; NaN where a draw is not finite, lest a broken member pass for a calibrated one."""
+    """Return the share of draws ≤ truth; NaN where a draw is not finite, lest a broken member look calibrated."""
     rank = (draws <= truth).mean(axis)
     finite = np.isfinite(draws).all(axis)
     return rank if finite.all() else np.where(finite, rank, np.nan)
 
 
-def covariance(draws: np.ndarray) -> np.ndarray:
-    """Covariance over S of draws (N, S, d): (N, d, d)."""
+def _rank(draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    return share_below(draws, theta[:, None, :], 1)
+
+
+def _mean(draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    return draws.mean(1, dtype=float)
+
+
+def _covariance(draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
     centred = draws - draws.mean(1, keepdims=True, dtype=float)
     return np.einsum("nsi,nsj->nij", centred, centred) / (draws.shape[1] - 1)
 
 
-def check_shares(rank: np.ndarray) -> None:
-    """Raise if ranks are not shares, in [0, 1]; those that are not finite are nobody's business here."""
-    finite = rank[np.isfinite(rank)]
-    if finite.size and not 0 <= finite.min() <= finite.max() <= 1:
-        raise ValueError(
-            "`rank` must be in [0, 1]: the share of draws ≤ theta; got values from "
-            f"{finite.min():g} to {finite.max():g}. Divide integer ranks by S."
-        )
+def _quantile(draws: np.ndarray, theta: np.ndarray, level: float) -> np.ndarray:
+    return np.quantile(draws, level, axis=1)
+
+
+def _density_is_usable(log_q: np.ndarray) -> np.ndarray:
+    return ~np.isnan(log_q) & (log_q != np.inf)
+
+
+@dataclass(frozen=True)
+class StoredStatistic:
+    """A statistic that a table can hold.
+
+    Attributes:
+        axes: One letter per axis: K members, N simulations, S draws, d parameters; L levels, of which a table in
+            memory holds one array each.
+        from_draws: Of draws (N, S, d) and theta (N, d) of one member (and a level): the statistic, (N, ...); None
+            if draws do not give it.
+        usable: Which entries can be used, by entry.
+        least_draws: How many draws it takes.
+    """
+
+    axes: str
+    from_draws: Callable[..., np.ndarray] | None = None
+    usable: Callable[[np.ndarray], np.ndarray] = np.isfinite
+    least_draws: int = 1
+
+
+SCHEMA: Mapping[str, StoredStatistic] = {
+    "log_q": StoredStatistic("KN", usable=_density_is_usable),  # −inf is fine
+    "rank": StoredStatistic("KNd", _rank),
+    "mean": StoredStatistic("KNd", _mean),
+    "cov": StoredStatistic("KNdd", _covariance, least_draws=2),
+    "quantiles": StoredStatistic("LKNd", _quantile),
+    "draws": StoredStatistic("KNSd"),
+}
+
+# What a table can provide, by the statistics that it takes; those with `from_draws` can be derived instead.
+CAPABILITIES: Mapping[str, tuple[str, ...]] = {
+    "log_q": ("log_q",),
+    "rank": ("rank",),
+    "mean": ("mean",),
+    "moments": ("mean", "cov"),
+    "interval": ("quantiles",),
+    "draws": ("draws",),
+}
+
+# Arrays with one entry per simulation and no members; data may have any number of further axes.
+ROW_ARRAYS: Mapping[str, str] = {"theta": "Nd", "y": "N", "row_weights": "N"}
+
+
+def level_key(level: float) -> float:
+    """Return the key of a level, so that 1 − 0.9 and 0.1 are the same."""
+    return round(float(level), 12)
+
+
+def axes_of(key: Key) -> str:
+    """Return the axes of a statistic by key; quantiles at one level have no axis of levels."""
+    return _of_key(key).axes.removeprefix("L")
+
+
+def usable(key: Key, values: np.ndarray) -> np.ndarray:
+    """Return which rows of one member's statistic, (N, ...), can be used, (N,)."""
+    return np.all(_of_key(key).usable(values).reshape(len(values), -1), axis=1)
+
+
+def derive(key: Key, draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Return a statistic of one member's draws (N, S, d) at theta (N, d): (N, ...), in float64."""
+    from_draws = _of_key(key).from_draws
+    assert from_draws is not None, key
+    level = (key,) if isinstance(key, float) else ()
+    return from_draws(draws, theta, *level).astype(float, copy=False)
+
+
+def keys_from_draws(draws: int, levels: Iterable[float]) -> tuple[Key, ...]:
+    """Return the keys of all statistics that so many draws per simulation give, quantiles at these levels.
+
+    Example:
+        >>> keys_from_draws(1, [0.5]), keys_from_draws(9, [])
+        (('rank', 'mean', 0.5), ('rank', 'mean', 'cov'))
+    """
+    names = [name for name, s in SCHEMA.items() if s.from_draws is not None and draws >= s.least_draws]
+    return tuple(key for name in names for key in _keys(name, levels))
+
+
+def columns_for(needs: Iterable[str], held: Collection[Key]) -> set[Key]:
+    """Return which of the statistics that a table holds are read to provide the capabilities needed.
+
+    Example:
+        >>> columns_for({"mean"}, ["log_q", "mean", "draws"]), columns_for({"rank"}, ["log_q", "draws"])
+        ({'mean'}, {'draws'})
+    """
+    levels = [key for key in held if isinstance(key, float)]
+    columns: set[Key] = set()
+    for need in needs:
+        keys = [key for name in CAPABILITIES[need] for key in _keys(name, levels)]
+        complete = bool(keys) and all(key in held for key in keys)
+        if complete:
+            columns.update(keys)
+        derivable = all(SCHEMA[name].from_draws is not None for name in CAPABILITIES[need])
+        # Intervals of a mixture are more accurate from draws than from a few levels.
+        if "draws" in held and derivable and (need == "interval" or not complete):
+            columns.add("draws")
+    return columns
+
+
+def capabilities(held: Collection[Key]) -> frozenset[str]:
+    """Return what a table that holds these statistics can provide."""
+    return frozenset(need for need in CAPABILITIES if columns_for([need], held))
+
+
+def as_arguments(columns: Mapping[Key, A]) -> dict[str, Any]:
+    """Return arrays by key as arguments of :class:`drystone.Table`: ``quantiles`` is a dictionary by level.
+
+    Example:
+        >>> as_arguments({"mean": 1, 0.05: 2, 0.95: 3})
+        {'mean': 1, 'quantiles': {0.05: 2, 0.95: 3}}
+    """
+    arguments: dict[str, Any] = {str(key): array for key, array in columns.items() if not isinstance(key, float)}
+    quantiles = {key: array for key, array in columns.items() if isinstance(key, float)}
+    return {**arguments, "quantiles": quantiles} if quantiles else arguments
+
+
+def _of_key(key: Key) -> StoredStatistic:
+    return SCHEMA[key if isinstance(key, str) else "quantiles"]
+
+
+def _keys(name: str, levels: Iterable[float]) -> tuple[Key, ...]:
+    return tuple(levels) if name == "quantiles" else (name,)

@@ -12,7 +12,7 @@ import numpy as np
 from drystone._parallel import one_thread
 from drystone.adapters.member import Member
 from drystone.errors import IntractableError
-from drystone.table import Table
+from drystone.table.statistics import Key, derive, keys_from_draws
 
 __all__ = ["Job", "Part", "Plan", "described", "tabulate_rows", "too_slow"]
 
@@ -41,10 +41,10 @@ class Plan:
     limit: float | None
 
     @property
-    def statistics(self) -> tuple[str | float, ...]:
+    def statistics(self) -> tuple[Key, ...]:
         """The table's keys of what is asked."""
-        cov, kept = ("cov",) * (self.draws > 1), ("draws",) * self.keep_draws
-        return ("log_q", *(("rank", "mean", *cov, *self.levels, *kept) if self.draws else ()))
+        kept = ("draws",) if self.draws and self.keep_draws else ()
+        return ("log_q", *(keys_from_draws(self.draws, self.levels)), *kept)
 
     def block(self, d: int) -> int:
         """Rows of a block: few enough that its draws fit in memory whatever their number."""
@@ -80,7 +80,7 @@ class Part:
         seconds: how long it took.
     """
 
-    statistics: Mapping[str | float, np.ndarray] = field(default_factory=dict)
+    statistics: Mapping[Key, np.ndarray] = field(default_factory=dict)
     reason: str = ""
     seconds: float = 0.0
 
@@ -114,10 +114,10 @@ def too_slow(limit: float) -> str:
     return f"took longer than the time limit of {limit:g} s"
 
 
-def _block(job: Job, rows: slice) -> dict[str | float, np.ndarray]:
+def _block(job: Job, rows: slice) -> dict[Key, np.ndarray]:
     """The statistics of one block of rows that this member can give."""
     member, plan, theta, y = job.member, job.plan, job.theta[rows], job.y[rows]
-    statistics: dict[str | float, np.ndarray] = {}
+    statistics: dict[Key, np.ndarray] = {}
     missing: list[IntractableError] = []
     try:
         statistics["log_q"] = member.log_prob(theta, y)
@@ -134,16 +134,12 @@ def _block(job: Job, rows: slice) -> dict[str | float, np.ndarray]:
     return statistics
 
 
-def _statistics(theta: np.ndarray, draws: np.ndarray, plan: Plan) -> dict[str | float, np.ndarray]:
+def _statistics(theta: np.ndarray, draws: np.ndarray, plan: Plan) -> dict[Key, np.ndarray]:
     """What a table holds of draws (n, S, d)."""
     if not np.isfinite(draws).all():
         raise ValueError(f"{(~np.isfinite(draws)).any(-1).mean():.2%} of the draws are not finite.")
-    table = Table(theta, draws=draws[None])
-    return {
-        key: (getattr(table, key) if isinstance(key, str) else table.quantile(key))[0]
-        for key in plan.statistics
-        if key != "log_q"
-    }
+    kept: dict[Key, np.ndarray] = {"draws": draws} if plan.keep_draws else {}
+    return {key: derive(key, draws, theta) for key in keys_from_draws(plan.draws, plan.levels)} | kept
 
 
 def _seed(job: Job, first: int) -> int:

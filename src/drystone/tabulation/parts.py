@@ -18,11 +18,10 @@ import numpy as np
 
 from drystone._files import recover, replacing
 from drystone.table import Table
+from drystone.table.statistics import Key, as_arguments
 from drystone.tabulation.job import Job, Part, too_slow
 
 __all__ = ["Memory", "Outline", "Store", "Tally", "digest"]
-
-Key = str | float
 
 
 class Tally:
@@ -92,7 +91,7 @@ class Outline:
     row_weights: np.ndarray | None
     names: Sequence[str]
     parameters: Sequence[str]
-    dtypes: Mapping[str | float, np.dtype]
+    dtypes: Mapping[Key, np.dtype]
     left_out: Mapping[str, str]
     S: int | None
 
@@ -107,7 +106,7 @@ class Memory:
 
     def __init__(self, names: list[str], N: int) -> None:
         self.names, self.N = names, N
-        self.arrays: dict[str | float, np.ndarray] = {}
+        self.arrays: dict[Key, np.ndarray] = {}
 
     def find(self, job: Job) -> Part | None:
         """Nothing is left of an earlier run."""
@@ -131,13 +130,12 @@ class Memory:
         return Table(
             outline.theta,
             outline.y,
-            quantiles={key: array for key, array in held.items() if isinstance(key, float)},
             names=outline.names,
             parameters=outline.parameters,
             row_weights=outline.row_weights,
             left_out=outline.left_out,
             S=outline.S,
-            **{key: array for key, array in held.items() if isinstance(key, str)},
+            **as_arguments(held),
         )
 
 
@@ -221,12 +219,7 @@ class Store:
                     key: np.concatenate([part[key] for part in parts], dtype=dtype)[None]
                     for key, dtype in outline.dtypes.items()
                 }
-                new.write(
-                    0,
-                    [k],
-                    quantiles={key: array for key, array in of_member.items() if isinstance(key, float)},
-                    **{key: array for key, array in of_member.items() if isinstance(key, str)},
-                )
+                new.write(0, [k], **as_arguments(of_member))
         table = self.finished()
         assert table is not None
         return table
@@ -235,11 +228,11 @@ class Store:
         return self.parts / f"{quote(name, safe='')}-{start}-{rows}.npz"
 
 
-def _read(path: Path) -> dict[str | float, np.ndarray]:
+def _read(path: Path) -> dict[Key, np.ndarray]:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         return {_key(name): arrays[name] for name in arrays.files}
 
 
-def _key(name: str) -> str | float:
+def _key(name: str) -> Key:
     """The table's key of a statistic: a level is a number."""
     return float(name) if name[0].isdigit() else name

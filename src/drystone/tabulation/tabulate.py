@@ -15,7 +15,8 @@ from drystone._arrays import as_integer, checked, rows_of_data
 from drystone._messages import first_few
 from drystone.adapters.member import Member
 from drystone.table import Table
-from drystone.table.inputs import different_names, level_key, scaled_weights
+from drystone.table.inputs import scaled_weights, unique_names
+from drystone.table.statistics import level_key
 from drystone.tabulation.job import Job, Plan
 from drystone.tabulation.parts import Memory, Outline, Store, Tally, digest
 from drystone.tabulation.workers import parts
@@ -96,7 +97,7 @@ def tabulate(
         raise ValueError(f"`y` must have a row for each of the {len(theta)} rows of `theta`; got shape {y.shape}.")
     if not np.isfinite(theta).all():
         raise ValueError("`theta` must be finite.")
-    parameters = different_names("parameters", parameters, sizes["d"], "theta")
+    parameters = unique_names("parameters", parameters, sizes["d"], "theta")
     row_weights = None if row_weights is None else scaled_weights(row_weights, len(theta))
     named = _named(members, sizes["d"])
     plan = Plan(
@@ -168,7 +169,7 @@ def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Memb
         pairs = list(zip(names, members, strict=True))
     if not pairs:
         raise ValueError("`members` is empty; expected at least one posterior.")
-    different_names("members", [name for name, _ in pairs], len(pairs), "member")
+    unique_names("members", [name for name, _ in pairs], len(pairs), "member")
     return {name: Member(name, member, d) for name, member in pairs}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from drystone.solvers.simplex.newton import working_set
-from drystone.table import Table
+from drystone.table import Table, blocks
 
 __all__ = ["RowSum", "coarse"]
 
@@ -24,9 +24,9 @@ BYTES = 2**28
 
 def coarse(table: Table, needs: Iterable[str]) -> Table | None:
     """Every so many-th row in memory, with these statistics alone; None if that would hardly be fewer."""
-    rows = min(ROWS, BYTES // table.bytes_of_row(needs))
+    rows = min(ROWS, BYTES // blocks.bytes_per_row(table, needs))
     stride = table.N // max(rows, 1)
-    return None if stride < 5 or rows < ROWS // 100 else table.part(needs, slice(None, None, stride))
+    return None if stride < 5 or rows < ROWS // 100 else blocks.extract(table, needs, slice(None, None, stride))
 
 
 class RowSum:
@@ -48,7 +48,7 @@ class RowSum:
         self, table: Table, derivatives: Callable[..., tuple[Any, ...]], together: int, *arguments: Any
     ) -> None:
         self.table, self.derivatives, self.arguments = table, derivatives, arguments
-        self.together = together if table.resident else together + 1
+        self.together = together if blocks.in_memory(table) else together + 1
         self._w = np.empty(0)
         self._known: dict[int, Any] = {}
         self._gradient = np.zeros(table.K)
@@ -84,4 +84,4 @@ class RowSum:
         return self._known[order]
 
     def _pass(self, w: np.ndarray, orders: range, members: np.ndarray) -> tuple[Any, ...]:
-        return self.table.total(self.derivatives, w, orders, members, *self.arguments)
+        return blocks.total(self.table, self.derivatives, w, orders, members, *self.arguments)
