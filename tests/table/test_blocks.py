@@ -266,6 +266,11 @@ def test_what_cannot_be_opened_is_explained(tmp_path):
         Writer(tmp_path / "table.nc", 5, ["a"])
 
 
+def test_a_table_on_disk_says_so(both):
+    assert repr(both[1]).endswith("; on disk)")
+    assert "on disk" not in repr(both[0])
+
+
 def test_rows_on_disk_are_selected_in_order(both):
     with pytest.raises(ValueError, match="in increasing order, each once"):
         both[1].select(rows=[3, 1])

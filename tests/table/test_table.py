@@ -1,5 +1,7 @@
 """Tests for drystone.table."""
 
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -53,12 +55,35 @@ def test_what_a_table_gives_follows_from_what_it_was_given():
     assert ds.Table(theta, draws=np.ones((3, 4, 5, 2))).gives == {"draws", "rank", "mean", "moments", "interval"}
 
 
+def test_arrays_are_stacked_without_importing_libraries_of_files():
+    code = (
+        "import sys, numpy as np, drystone as ds; "
+        "table = ds.Table(np.ones((6, 1)), log_q=np.arange(12.0).reshape(2, 6) % 5); "
+        "assert ds.stack(table).converged; "
+        "print({'zarr', 'xarray', 'h5py', 'pandas', 'numba', 'matplotlib'} & set(sys.modules))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "set()\n"
+
+
+FACE = """K N S cov create d draws effective_rows from_xarray gives left_out levels load log_q mean names open
+parameters quantile rank rank_of reweighted row_weights save select split theta to_xarray weighted y"""
+
+
+def test_the_public_face_has_no_out_of_core_machinery(table):
+    assert [name for name in dir(table) if not name.startswith("_")] == FACE.split()
+
+
 def test_torch_tensors_and_xarray_are_accepted(table):
     other = ds.Table(
         torch.tensor(table.theta),
         log_q=torch.tensor(table.log_q, requires_grad=True),
         mean=xarray.DataArray(table.mean.transpose(2, 0, 1), dims=("parameter", "member", "simulation")),
+        cov=xarray.DataArray(
+            table.cov.transpose(1, 0, 2, 3), dims=("simulation", "member", "parameter", "parameter_2")
+        ),
     )
+    np.testing.assert_array_equal(other.cov, table.cov)
     np.testing.assert_array_equal(other.log_q, table.log_q)
     np.testing.assert_array_equal(other.mean, table.mean)
 
