@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import drystone as ds
+from drystone.plots.palette import SHADES
 from helpers.report_inputs import gaussians, written
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -66,9 +67,13 @@ def test_it_renders_without_running_what_a_member_is_called(page):
     assert page.title() == "In a browser"
     assert page.locator("svg[role=img]").count() == 8
     assert page.evaluate("window.hacked") is None
-    # A curve has a colour of the palette, so the custom properties reach into the pictures.
-    stroke = page.locator("svg[role=img] path.line").first.evaluate("path => getComputedStyle(path).stroke")
-    assert re.fullmatch(r"rgb\(\d+, \d+, \d+\)", stroke)
+    # A curve has a color of the palette, so the custom properties reach into the pictures.
+    curve = page.locator("#calibration svg [data-method=uniform] path").first
+    light, dark = (tuple(int(shade[i : i + 2], 16) for i in (1, 3, 5)) for shade in SHADES["uniform"])
+    stroke = "path => getComputedStyle(path).stroke"
+    assert curve.evaluate(stroke) == f"rgb{light}"
+    page.emulate_media(color_scheme="dark")
+    assert curve.evaluate(stroke) == f"rgb{dark}"
 
 
 def test_titles_sort_members_both_ways(page):

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ import drystone as ds
 from drystone.cli.report import _command
 from drystone.cli.report_of_run import _ensemble
 from drystone.comparison import LOG_DENSITY
+from drystone.plots.palette import method_styles
 from drystone.report.fits import certificate
 from drystone.report.shares import shares
 from drystone.report.tables import Cell, cell, number
@@ -173,6 +175,7 @@ def test_names_cannot_inject_markup(tmp_path):
     assert [tag for tag, _ in outline.tags].count("script") == 1
     assert EVIL not in html
     assert not any("onmouseover" in attrs for _, attrs in outline.tags)
+    assert {EVIL, QUOTES} <= {attrs.get("data-method") for tag, attrs in outline.tags if tag == "g"}
     assert "{{ 7 * 7 }}" in outline.said()
     assert "49" not in [text.strip() for text in outline.text]
 
@@ -235,7 +238,7 @@ def test_curves_of_many_members_are_limited_and_the_legend_says_so(tmp_path):
     validation, test, _ = gaussians(K=60, N=240, d=2)
     html = written(tmp_path / "r.html", validation, test)
     assert "40 heaviest of 60 members" in html
-    behind = re.search(r'class="faint"[^>]* d="([^"]*)"', html)
+    behind = re.search(r'<g data-method="members">.*?d="([^"]*)"', html, re.DOTALL)
     assert behind is not None
     assert behind.group(1).count("M") == 40
 
@@ -340,7 +343,47 @@ def test_an_unknown_time_is_not_shown():
     assert "time" not in dict(certificate("log", fit, shares(fit, test), test, "fit-0").facts)
 
 
-def test_bars_have_the_colour_of_their_fit(page):
+def test_the_look_of_pictures_does_not_depend_on_settings_of_matplotlib(tmp_path):
+    validation, test, _ = gaussians(N=80, d=1)
+    fit = ds.stack(validation)
+    usual = written(tmp_path / "a.html", validation, test, fit)
+    with mpl.rc_context({"axes.edgecolor": "pink", "axes.grid": True, "font.size": 30, "text.usetex": True}):
+        changed = written(tmp_path / "b.html", validation, test, fit)
+        assert mpl.rcParams["axes.edgecolor"] == "pink"
+    pictures = [re.findall(r"<svg.*?</svg>", html, re.DOTALL) for html in (usual, changed)]
+    assert pictures[0] == pictures[1]
+
+
+@pytest.mark.parametrize("name", ["$\\frac$", "参数 θ̂", "a" * 200, "$"])
+def test_parameters_may_be_called_anything(tmp_path, name):
+    validation, test, _ = gaussians(N=80, d=1)
+    validation, test = (
+        ds.Table(table.theta, log_q=table.log_q, draws=table.draws, parameters=[name])
+        for table in (validation, test)
+    )
+    said = Outline(written(tmp_path / "r.html", validation, test)).said()
+    assert name[:30] in said
+
+
+def test_a_fit_has_one_look_on_the_whole_page(tmp_path):
+    validation, test, _ = gaussians(N=120, d=2)
+    fit = ds.stack(validation)
+    fits = {f"fit {i}": fit for i in range(8)}
+    html = written(tmp_path / "r.html", validation, test, fits)
+    for name, style in method_styles(fits).items():
+        if name not in fits:
+            continue
+        curves = re.findall(rf'<g data-method="{name}">(.*?)</g>', html, re.DOTALL)
+        assert len(curves) == 2 + 2 + 2 * 3  # ranks and coverage of two parameters, two pair plots of three panels
+        assert all(f"stroke:var(--{style.name})" in curve for curve in curves)
+        assert all(("stroke-dasharray" in curve) == bool(style.dashes) for curve in curves)
+        key = re.search(rf'<h3><svg class="key"[^>]*><path style="([^"]*)"[^>]*></svg>{name}</h3>', html)
+        assert key is not None
+        assert f"stroke:var(--{style.name})" in key.group(1)
+        assert ("stroke-dasharray" in key.group(1)) == bool(style.dashes)
+
+
+def test_bars_have_the_color_of_their_fit(page):
     html, *_ = page
     assert "--bar:var(--bar-fit-0)" in html
     assert "--bar:var(--bar-fit-1)" in html

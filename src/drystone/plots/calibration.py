@@ -1,24 +1,29 @@
-"""Pictures of calibration: members behind, uniform weights and stacks in front, the band of an exact one."""
+"""Pictures of calibration: members behind, uniform weights and fits in front, the band of an exact posterior."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from scipy.stats import binom
 
 from drystone import diagnostics
-from drystone.comparison import Fits
+from drystone.comparison import Fits, name_fits
 from drystone.diagnostics import Calibration
 from drystone.diagnostics.calibration import ecdf
 from drystone.diagnostics.ranks import Draws
-from drystone.plots.palette import COLOURS, axes_or_new, colours_of, legend_above, short, tidy
+from drystone.plots.axes import axes_or_new, legend_above, short, tidy
+from drystone.plots.palette import COLOURS, Style, method_styles
 from drystone.table import Table
 
-__all__ = ["coverage", "rank_ecdf", "rank_histogram", "tarp"]
+__all__ = ["coverage", "draw_curves", "rank_ecdf", "rank_histogram", "tarp"]
+
+FAINT = 0.45  # opacity of members' curves
 
 
 def rank_ecdf(table: Table, fits: Fits = None, parameter: int | str = 0, ax: Axes | None = None) -> Axes:
-    """ECDF of the ranks less the diagonal, with the band that an exact posterior keeps to in 95% of cases.
+    """Draw the ECDF of the ranks less the diagonal, and the band an exact posterior stays in with probability 95%.
 
     A hill says that the truth lies too often low in the posterior, which then is too high; a valley the reverse. A
     hill and then a valley is a posterior too narrow, a valley and then a hill one too wide.
@@ -30,7 +35,8 @@ def rank_ecdf(table: Table, fits: Fits = None, parameter: int | str = 0, ax: Axe
         ax: where to draw.
     """
     ax, i = axes_or_new(ax), _parameter(parameter, table)
-    _curves(ax, diagnostics.rank_ecdf(table, fits), i, less_diagonal=True)
+    draw_curves(ax, diagnostics.rank_ecdf(table, fits), i, method_styles(name_fits(fits)), less_diagonal=True)
+    legend_above(ax)
     ax.set(xlabel=f"rank z of {table.parameters[i]}", ylabel="share of ranks ≤ z, less z")
     return tidy(ax)
 
@@ -44,7 +50,7 @@ def rank_histogram(
     *,
     bins: int = 20,
 ) -> Axes:
-    """Histogram of one method's ranks, with the range of a bar of an exact posterior in 95% of cases.
+    """Draw a histogram of one method's ranks, with the range of a bar of an exact posterior in 95% of cases.
 
     Args:
         table: rows that neither members nor fits have seen.
@@ -73,16 +79,16 @@ def rank_histogram(
     ax.axhline(1, color=COLOURS["reference"], linewidth=0.8)
     inner = ecdf(u[:, [i]], S, edges[1:-1], r.row_weights)[:, 0] if len(width) > 1 else np.empty(0)
     height = np.diff(np.concatenate([[0.0], inner, [1.0]])) / width
-    colour = COLOURS["members"] if method in r.names else colours_of(r.methods)[method]
-    ax.stairs(height, edges, color=colour, fill=True, alpha=0.75)
-    ax.stairs(height, edges, color=colour)
+    color = COLOURS["members"] if method in r.names else method_styles(name_fits(fits))[method].color
+    ax.stairs(height, edges, color=color, fill=True, alpha=0.75)
+    ax.stairs(height, edges, color=color)
     ax.set(xlim=(0, 1), ylim=(0, None), xlabel=f"rank of {table.parameters[i]}, {short(method)}")
     ax.set_ylabel("density (grey: 95% of bars if exact)")
     return tidy(ax)
 
 
 def coverage(table: Table, fits: Fits = None, parameter: int | str | None = None, ax: Axes | None = None) -> Axes:
-    """Coverage of central intervals against their nominal level; below the diagonal is overconfident.
+    """Draw the coverage of central intervals against their nominal level; below the diagonal is overconfident.
 
     Args:
         table: rows that neither members nor fits have seen.
@@ -91,14 +97,15 @@ def coverage(table: Table, fits: Fits = None, parameter: int | str | None = None
         ax: where to draw.
     """
     ax, i = axes_or_new(ax), None if parameter is None else _parameter(parameter, table)
-    _curves(ax, diagnostics.coverage(table, fits), i, less_diagonal=False)
+    draw_curves(ax, diagnostics.coverage(table, fits), i, method_styles(name_fits(fits)), less_diagonal=False)
+    legend_above(ax)
     of = "mean over parameters" if i is None else table.parameters[i]
     ax.set(xlabel="nominal level of the central interval", ylabel=f"coverage ({of})")
     return tidy(ax)
 
 
 def tarp(table: Table, fits: Fits = None, ax: Axes | None = None, *, seed: int = 0) -> Axes:
-    """Coverage of balls around random points in all parameters at once (TARP) against their credibility.
+    """Draw the coverage of balls around random points in all parameters at once (TARP) against their credibility.
 
     Args:
         table: rows that neither members nor fits have seen, with draws.
@@ -107,13 +114,15 @@ def tarp(table: Table, fits: Fits = None, ax: Axes | None = None, *, seed: int =
         seed: of the random points.
     """
     ax = axes_or_new(ax)
-    _curves(ax, diagnostics.tarp(table, fits, seed=seed), 0, less_diagonal=False)
+    calibration = diagnostics.tarp(table, fits, seed=seed)
+    draw_curves(ax, calibration, 0, method_styles(name_fits(fits)), less_diagonal=False)
+    legend_above(ax)
     ax.set(xlabel="credibility of the ball around a random point", ylabel="coverage (all parameters)")
     return tidy(ax)
 
 
 def _edges(bins: int, S: int | None) -> np.ndarray:
-    """Edges of bins of (0, 1), as even as multiples of 1/(S + 1) can be."""
+    """Return edges of bins of (0, 1), as even as multiples of 1/(S + 1) can be."""
     if bins < 1:
         raise ValueError(f"`bins` must be at least 1; got {bins}.")
     if S is None:
@@ -122,7 +131,7 @@ def _edges(bins: int, S: int | None) -> np.ndarray:
 
 
 def _parameter(parameter: int | str, table: Table) -> int:
-    """The position of a parameter given by name or position."""
+    """Return the position of a parameter given by name or position."""
     if isinstance(parameter, str):
         if parameter not in table.parameters:
             raise ValueError(f"unknown `parameter` {parameter!r}; known: {', '.join(table.parameters)}.")
@@ -132,24 +141,50 @@ def _parameter(parameter: int | str, table: Table) -> int:
     return parameter % table.d
 
 
-def _curves(ax: Axes, c: Calibration, i: int | None, *, less_diagonal: bool) -> None:
-    """The band, members on it, methods on those; parameter i, or the mean over parameters."""
+def draw_curves(
+    ax: Axes,
+    calibration: Calibration,
+    parameter: int | None,
+    styles: Mapping[str, Style],
+    *,
+    less_diagonal: bool,
+    members: Sequence[str] | None = None,
+    best: str | None = None,
+) -> None:
+    """Draw the band, members on it, methods on those; every curve is labeled with its method.
+
+    Args:
+        ax: where to draw.
+        calibration: the curves.
+        parameter: position, or None for the mean over parameters.
+        styles: of the methods.
+        less_diagonal: draw deviations from the diagonal.
+        members: names of the members to draw in grey, in one line with gaps; None for all.
+        best: name of a member to draw as "best" in its own color, or None.
+    """
+    c = calibration
     z = np.concatenate([[0.0], c.grid, [1.0]])
 
-    def ends(curve: np.ndarray) -> np.ndarray:
+    def with_ends(curve: np.ndarray) -> np.ndarray:
         return np.concatenate([[0.0], curve, [1.0]]) - less_diagonal * z
 
-    def drawn(curve: np.ndarray) -> np.ndarray:
-        return ends(curve.mean(1) if i is None else curve[:, i])
+    def of_parameter(curve: np.ndarray) -> np.ndarray:
+        return with_ends(curve.mean(1) if parameter is None else curve[:, parameter])
 
     band = f"{c.band.level:.0%} band if exact"
-    ax.fill_between(z, ends(c.band.lower), ends(c.band.upper), color=COLOURS["band"], linewidth=0, label=band)
-    for k, member in enumerate(c.members):
-        label = f"{len(c.members)} members" if k == 0 else None
-        ax.plot(z, drawn(member), color=COLOURS["members"], linewidth=0.8, label=label)
+    ax.fill_between(
+        z, with_ends(c.band.lower), with_ends(c.band.upper), color=COLOURS["band"], linewidth=0, label=band
+    )
+    drawn = range(len(c.names)) if members is None else [c.names.index(name) for name in members]
+    if len(drawn):
+        gap = [np.nan]
+        x = np.concatenate([np.concatenate([z, gap]) for _ in drawn])
+        y = np.concatenate([np.concatenate([of_parameter(c.members[k]), gap]) for k in drawn])
+        grey = COLOURS["members"]
+        ax.plot(x, y, color=grey, alpha=FAINT, linewidth=0.7, label=f"{len(drawn)} members")
     ax.plot([0, 1], [0, 1 - less_diagonal], color=COLOURS["reference"], linewidth=0.8)
-    colours = colours_of(c.methods)
-    for name, curve in c.methods.items():
-        ax.plot(z, drawn(curve), color=colours[name], linewidth=2, label=short(name))
+    of_best = {} if best is None else {"best": c.members[c.names.index(best)]}
+    for name, curve in (of_best | dict(c.methods)).items():
+        style = styles[name]
+        ax.plot(z, of_parameter(curve), color=style.color, linestyle=style.linestyle, linewidth=1.6, label=name)
     ax.set_xlim(0, 1)
-    legend_above(ax)

@@ -1,68 +1,92 @@
-"""What all pictures share: colours, axes, legends."""
+"""Colors, dashes and markers of every picture, in :mod:`drystone.plots` and in the report.
+
+Each color has a shade for a light page and one for a dark page. Lines have a contrast of at least 3 with the page
+(WCAG 2.2, AA), and readers with any of the three kinds of color blindness can tell them apart; tests compute it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
-import matplotlib.pyplot as plt
-import numpy as np
-from matplotlib.axes import Axes
+__all__ = ["COLOURS", "FIT_COLORS", "SHADES", "Style", "method_styles"]
 
-__all__ = ["COLOURS", "SMALL", "axes_or_new", "colours_of", "legend_above", "short", "tidy"]
-
-COLOURS = {
-    "members": "#c6c6c6",
-    "best": "#dd9b1f",
-    "uniform": "#3b6ea5",
-    "stacked": "#c8553d",
-    "reference": "#222222",
-    "band": "#ebebeb",
+# Name: (on a light page, on a dark page).
+SHADES = {
+    "fit-0": ("#b63f3d", "#e04244"),
+    "fit-1": ("#8176f1", "#a899fc"),
+    "fit-2": ("#39966d", "#24bc82"),
+    "fit-3": ("#3a0093", "#985aed"),
+    "fit-4": ("#5c2158", "#f6b0ec"),
+    "fit-5": ("#254b0d", "#b3ed8a"),
+    "best": ("#ad7e20", "#cb9100"),
+    "uniform": ("#0362a0", "#3d80c0"),
+    "member": ("#8b8e93", "#737881"),
+    "reference": ("#222222", "#dddad4"),
+    "band": ("#e4e1d8", "#2e3239"),
 }
-# Second and further stacks in one picture: as far from the colours above as can be for colour-blind readers too.
-MORE_STACKS = ("#8723eb", "#81b6eb", "#804663", "#2d2d80", "#761400", "#cb62ff", "#00e57c")
-SMALL = 9  # points, of labels inside a picture
-LONGEST = 32  # letters of a name: more would leave no room for the picture
+FIT_COLORS = tuple(name for name in SHADES if name.startswith("fit-"))
+COLOURS = {
+    "members": SHADES["member"][0],
+    "best": SHADES["best"][0],
+    "uniform": SHADES["uniform"][0],
+    "stacked": SHADES["fit-0"][0],
+    "reference": SHADES["reference"][0],
+    "band": SHADES["band"][0],
+}
+# Lengths of strokes and gaps, in units of the line's width, and markers: one pair for the first fit of each color,
+# the next for the second, and so on.
+DASHES = ((), (4.0, 1.5), (1.2, 1.2), (6.0, 1.5, 1.2, 1.5))
+MARKERS = ("o", "s", "D", "^")
 
 
-def axes_or_new(ax: Axes | None, bars: float | None = None) -> Axes:
-    """``ax``, or a new one of 6 × 4 inches; high enough for so many bars."""
-    if ax is not None:
-        return ax
-    height = 4.0 if bars is None else float(np.clip(0.9 + 0.28 * bars, 1.8, 8))
-    return plt.subplots(figsize=(6, height), layout="constrained")[1]
+@dataclass(frozen=True)
+class Style:
+    """The look of one method.
+
+    Attributes:
+        name: of its color in ``SHADES``.
+        dashes: lengths of strokes and gaps in units of the line's width; empty for a solid line.
+        marker: of its points, in matplotlib's spelling.
+    """
+
+    name: str
+    dashes: tuple[float, ...] = ()
+    marker: str = "o"
+
+    @property
+    def color(self) -> str:
+        """The shade for a light page."""
+        return SHADES[self.name][0]
+
+    @property
+    def linestyle(self) -> Literal["-"] | tuple[float, tuple[float, ...]]:
+        """The dashes in matplotlib's spelling."""
+        return (0.0, self.dashes) if self.dashes else "-"
 
 
-def tidy(ax: Axes, grid: str = "") -> Axes:
-    """Without the box; with faint lines to read values by if ``grid`` is "x"."""
-    ax.spines[["top", "right"]].set_visible(False)
-    if grid == "x":
-        ax.grid(axis="x", color=COLOURS["band"])
-        ax.set_axisbelow(True)
-        ax.tick_params(axis="y", length=0)
-    return ax
+def method_styles(fits: Iterable[str]) -> dict[str, Style]:
+    """Return the style of every method: of the fits by their position, and of what they are compared with.
+
+    Fits differ in color as long as there are colors, and in dashes and markers after that: 24 fits have different
+    looks.
+
+    Example:
+        >>> styles = method_styles(["log", "energy"])
+        >>> styles["log"].name, styles["energy"].name, styles["uniform"].name
+        ('fit-0', 'fit-1', 'uniform')
+    """
+    references = {
+        "members": Style("member"),
+        "best": Style("best"),
+        "uniform": Style("uniform"),
+        "reference": Style("reference"),
+        "exact": Style("reference"),
+    }
+    return references | {fit: _fit_style(i) for i, fit in enumerate(fits)}
 
 
-def legend_above(ax: Axes, columns: int = 5) -> None:
-    """In a row above the picture, out of the curves' way."""
-    ax.legend(
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=columns,
-        frameon=False,
-        fontsize=SMALL,
-        handlelength=1.4,
-        columnspacing=1.3,
-    )
-
-
-def short(name: str) -> str:
-    """A name of at most LONGEST letters: long ones without their middle, because they differ at their ends."""
-    half = (LONGEST - 1) // 2
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1 - half]}…{name[-half:]}"
-
-
-def colours_of(names: Iterable[str]) -> dict[str, str]:
-    """A colour for each name: its own if it has one, else the next of the stacks'."""
-    names = list(names)
-    more = iter(((COLOURS["stacked"],) * ("stacked" not in names) + MORE_STACKS) * len(names))
-    return {name: COLOURS[name] if name in COLOURS else next(more) for name in names}
+def _fit_style(position: int) -> Style:
+    turn, color = divmod(position, len(FIT_COLORS))
+    return Style(FIT_COLORS[color], DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)])

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
-from scipy.ndimage import gaussian_filter
+from numpy.typing import ArrayLike
+from scipy.ndimage import gaussian_filter, gaussian_filter1d
 
 from drystone._arrays import as_numpy
-from drystone.plots.palette import COLOURS, SMALL, colours_of, short, tidy
+from drystone.plots.axes import SMALL, legend_handles, tidy
+from drystone.plots.palette import COLOURS, Style, method_styles
 
-__all__ = ["pairs"]
+__all__ = ["draw_pairs", "pairs"]
 
-BINS = 60  # of each parameter: fine enough for thin crescents
+# Cells per parameter, and the width of the smoothing in cells for a thousand draws: fine enough to keep two moons
+# apart. Fewer draws are smoothed more widely, so that as many of them lie within the kernel's reach.
+CELLS, SMOOTHING, DRAWS = 72, 1.6, 1000
+# Shares of the draws inside the contours, the larger one first, and the widths of these.
+INSIDE, WIDTHS = (0.9, 0.5), (0.8, 1.6)
+FAINT = 0.5  # widths of members' lines, as a share of the others'
 
 
 def pairs(
-    draws: Mapping[str, Any],
+    draws: Mapping[str, ArrayLike],
     *,
     parameters: Sequence[str] | None = None,
-    truth: Any = None,
+    truth: ArrayLike | None = None,
     axes: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Marginals and pairs of several posteriors at one observation: regions of highest density, 50% and 90%.
+    """Draw marginals and pairs of several posteriors at one observation.
+
+    Contours enclose the regions of highest density that hold 50% (heavy) and 90% (thin) of the draws; dashed
+    lines are the truth.
 
     Args:
-        draws: by name, (S, d) each; "members", "uniform", "stacked" and "reference" have colours of their own, and
-            "members" may hold several, (M, S, d).
+        draws: by name, (S, d) each; "members", "best", "uniform" and "reference" have colors of their own, all
+            others those of fits in their order; "members" may hold several, (M, S, d).
         parameters: names of θ.
         truth: the true θ, (d,).
         axes: where to draw, (d, d).
@@ -45,46 +52,62 @@ def pairs(
     if len(names) != d:
         raise ValueError(f"`parameters` must name all d = {d}; got {len(names)}.")
     if axes is None:
+        import matplotlib.pyplot as plt  # here only: the report draws without pyplot
+
         side = max(4.5, 2.2 * d)
         axes = np.asarray(plt.subplots(d, d, figsize=(side, side), squeeze=False, layout="constrained")[1])
-    colours = colours_of(samples)
-    pooled = np.concatenate([sample.reshape(-1, d) for sample in samples.values()])
-    low, high = np.quantile(pooled, [0.005, 0.995], axis=0)
-    low, high = low - 0.1 * (high - low), high + 0.1 * (high - low)
-    for i, j in np.ndindex(d, d):
-        ax: Any = axes[i, j]
-        if j > i:
-            ax.set_axis_off()
-            continue
-        for name, sample in samples.items():
-            for one in sample:
-                width = 0.8 if name == "members" else 1.6
-                if i == j:
-                    _marginal(ax, one[:, i], (low[i], high[i]), colours[name], width)
-                else:
-                    _regions(ax, one[:, [j, i]], (low[[j, i]], high[[j, i]]), colours[name], width)
-        if truth is not None:
-            _mark(ax, as_numpy(truth), i, j)
-        ax.set_xlim(low[j], high[j])
-        ax.xaxis.set_major_locator(MaxNLocator(4))
-        ax.set_xlabel(names[j]) if i == d - 1 else ax.tick_params(labelbottom=False)
-        if i == j:
-            ax.set_yticks([])
-            ax.set_ylim(bottom=0)
-            ax.spines["left"].set_visible(False)
-        else:
-            ax.set_ylim(low[i], high[i])
-            ax.yaxis.set_major_locator(MaxNLocator(4))
-            ax.set_ylabel(names[i]) if j == 0 else ax.tick_params(labelleft=False)
-        tidy(ax)
-    handles = [Line2D([], [], color=colours[name], label=short(name)) for name in samples]
-    corner = axes[0, -1]
-    corner.legend(handles=handles, loc="upper right", frameon=False, fontsize=SMALL)
+    known = method_styles(())
+    fits = method_styles(name for name in samples if name not in known)
+    styles = {name: fits[name] for name in samples}
+    draw_pairs(axes, samples, names, None if truth is None else as_numpy(truth), styles)
+    for i, j in zip(*np.triu_indices(d, 1), strict=True):
+        axes[i, j].set_axis_off()
+    axes[0, -1].legend(handles=legend_handles(styles), loc="upper right", frameon=False, fontsize=SMALL)
     return axes
 
 
-def _checked(draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Draws by name, (M, S, d) each: of one posterior, M = 1."""
+def draw_pairs(
+    axes: np.ndarray,
+    samples: Mapping[str, np.ndarray],
+    parameters: Sequence[str],
+    truth: np.ndarray | None,
+    styles: Mapping[str, Style],
+) -> None:
+    """Draw on and below the diagonal of ``axes``; every curve is labeled with its method.
+
+    Args:
+        axes: (d, d); those above the diagonal are not touched.
+        samples: finite draws by method, (M, S, d) each.
+        parameters: names of θ.
+        truth: the true θ, (d,), or None.
+        styles: of the methods.
+    """
+    d = len(parameters)
+    limits = np.array([_limits(samples, truth, j) for j in range(d)])
+    for i, j in np.argwhere(np.tri(d)).tolist():
+        ax: Axes = axes[i, j]
+        for name, sample in samples.items():
+            width = FAINT if name == "members" else 1.0
+            for one in sample:
+                if i == j:
+                    _marginal(ax, one[:, i], limits[i], name, styles[name], width)
+                else:
+                    _regions(ax, one[:, [j, i]], limits[[j, i]], name, styles[name], width)
+        ax.set_xlim(*limits[j])
+        if i == j:
+            ax.set_ylim(0, None)
+        else:
+            ax.set_ylim(*limits[i])
+        if truth is not None:
+            ax.axvline(truth[j], color=COLOURS["reference"], linewidth=1, linestyle=(0, (3, 3)))
+            if i != j:
+                ax.axhline(truth[i], color=COLOURS["reference"], linewidth=1, linestyle=(0, (3, 3)))
+        _label(ax, parameters, i, j)
+        tidy(ax)
+
+
+def _checked(draws: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
+    """Return draws by name, (M, S, d) each: of one posterior, M = 1."""
     if not isinstance(draws, Mapping) or not draws:
         raise TypeError('`draws` must be a mapping of names to draws (S, d), such as {"stacked": draws}.')
     samples = {name: np.asarray(as_numpy(value), float) for name, value in draws.items()}
@@ -101,27 +124,67 @@ def _checked(draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: sample.reshape(-1, *sample.shape[-2:]) for name, sample in samples.items()}
 
 
-def _marginal(ax: Axes, x: np.ndarray, ends: tuple[float, float], colour: str, width: float) -> None:
-    """A smoothed histogram."""
-    counts, edges = np.histogram(x, BINS, ends)
-    density = counts / (len(x) * (edges[1] - edges[0]))
-    ax.plot((edges[1:] + edges[:-1]) / 2, gaussian_filter(density, 1.0), color=colour, linewidth=width)
+def _limits(samples: Mapping[str, np.ndarray], truth: np.ndarray | None, j: int) -> tuple[float, float]:
+    """Return where nearly all draws of every method lie, and the truth, with a margin; members may lie outside."""
+    methods = [sample for name, sample in samples.items() if name != "members"] or list(samples.values())
+    ends = np.array([np.quantile(sample[..., j], [0.004, 0.996]) for sample in methods])
+    low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
+    if truth is not None:
+        low, high = min(low, float(truth[j])), max(high, float(truth[j]))
+    margin = 0.06 * (high - low)
+    if margin == 0:  # a single value, in the middle of its axis
+        margin = max(abs(low), 1.0) / 2
+    return low - margin, high + margin
 
 
-def _regions(ax: Axes, points: np.ndarray, ends: tuple[np.ndarray, np.ndarray], colour: str, width: float) -> None:
-    """Contours of the smallest regions that hold 50% and 90% of the points."""
-    counts, x, y = np.histogram2d(points[:, 0], points[:, 1], BINS, np.transpose(ends).tolist())
+def _width(draws: int) -> float:
+    """Return the width of the smoothing in cells."""
+    return max(SMOOTHING * (DRAWS / draws) ** 0.5, 1.0)
+
+
+def _marginal(ax: Axes, x: np.ndarray, limits: np.ndarray, name: str, style: Style, width: float) -> None:
+    """Draw a smoothed histogram."""
+    counts, edges = np.histogram(x, CELLS, tuple(limits))
+    density = gaussian_filter1d(counts / (len(x) * (edges[1] - edges[0])), _width(len(x)))
+    middles = (edges[1:] + edges[:-1]) / 2
+    ax.plot(middles, density, color=style.color, linestyle=style.linestyle, linewidth=1.6 * width, label=name)
+
+
+def _regions(ax: Axes, points: np.ndarray, limits: np.ndarray, name: str, style: Style, width: float) -> None:
+    """Draw contours of the smallest regions that hold 90% and 50% of the points."""
+    counts, x, y = np.histogram2d(points[:, 0], points[:, 1], CELLS, limits.tolist())
     if not counts.any():  # a member far outside the picture
         return
-    density = gaussian_filter(counts, 1.0)
+    density = gaussian_filter(counts, _width(len(points)))
     falling = np.sort(density.ravel())[::-1]
     held = np.cumsum(falling) / falling.sum()
-    levels = sorted({float(falling[np.searchsorted(held, share)]) for share in (0.9, 0.5)})
-    ax.contour((x[1:] + x[:-1]) / 2, (y[1:] + y[:-1]) / 2, density.T, levels, colors=colour, linewidths=width)
+    levels = [float(falling[min(np.searchsorted(held, share), falling.size - 1)]) for share in INSIDE]
+    distinct = sorted(set(levels))
+    contours = ax.contour(
+        (x[1:] + x[:-1]) / 2,
+        (y[1:] + y[:-1]) / 2,
+        density.T,
+        distinct,
+        colors=style.color,
+        linewidths=[width * w for w in WIDTHS[-len(distinct) :]],
+        linestyles=[style.linestyle],
+    )
+    contours.set_label(name)
 
 
-def _mark(ax: Axes, truth: np.ndarray, i: int, j: int) -> None:
-    if i == j:
-        ax.axvline(truth[i], color=COLOURS["reference"], linewidth=0.8, linestyle=":")
+def _label(ax: Axes, parameters: Sequence[str], i: int, j: int) -> None:
+    """Name and number the axes at the left and at the bottom only."""
+    ax.xaxis.set_major_locator(MaxNLocator(4))
+    if i == len(parameters) - 1:
+        ax.set_xlabel(parameters[j])
     else:
-        ax.plot(truth[j], truth[i], "+", color=COLOURS["reference"], markersize=9, markeredgewidth=1.5)
+        ax.tick_params(bottom=False, labelbottom=False)
+    if i == j:
+        ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
+        return
+    ax.yaxis.set_major_locator(MaxNLocator(4))
+    if j == 0:
+        ax.set_ylabel(parameters[i])
+    else:
+        ax.tick_params(left=False, labelleft=False)

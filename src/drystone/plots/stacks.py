@@ -8,14 +8,15 @@ from matplotlib.ticker import NullLocator
 
 from drystone.advice import GainCurve, WeightBootstrap
 from drystone.comparison import BEST, LOG_DENSITY, Comparison, MethodResult, Metric
-from drystone.plots.palette import COLOURS, SMALL, axes_or_new, colours_of, legend_above, short, tidy
+from drystone.plots.axes import SMALL, axes_or_new, legend_above, short, tidy
+from drystone.plots.palette import COLOURS, method_styles
 from drystone.stacking.result import Stacking
 
 __all__ = ["comparison", "gain_curve", "weight_stability", "weights"]
 
 
 def weights(fit: Stacking, ax: Axes | None = None, most: int = 20) -> Axes:
-    """The weights of a stacking, heaviest first.
+    """Draw the weights of a stacking, heaviest first.
 
     Args:
         fit: with one set of weights.
@@ -31,8 +32,8 @@ def weights(fit: Stacking, ax: Axes | None = None, most: int = 20) -> Axes:
         values.append(float(w[rest].sum()))
     ax = axes_or_new(ax, bars=len(values))
     place = np.arange(len(values))
-    colours = [COLOURS["stacked"]] * len(shown) + [COLOURS["members"]] * bool(rest)
-    bars = ax.barh(place, values, color=colours, height=0.7)
+    colors = [COLOURS["stacked"]] * len(shown) + [COLOURS["members"]] * bool(rest)
+    bars = ax.barh(place, values, color=colors, height=0.7)
     ax.bar_label(bars, [f"{value:.3f}" for value in values], padding=3, fontsize=SMALL)
     ax.axvline(1 / len(w), color=COLOURS["uniform"], linewidth=1, linestyle="--")
     ax.set_yticks(place, labels)
@@ -42,7 +43,7 @@ def weights(fit: Stacking, ax: Axes | None = None, most: int = 20) -> Axes:
 
 
 def weight_stability(bootstrap: WeightBootstrap, ax: Axes | None = None, most: int = 20) -> Axes:
-    """Weights (points) and how far they move when rows are drawn again: 90% bootstrap intervals.
+    """Draw weights (points) and how far they move when rows are drawn again: 90% bootstrap intervals.
 
     Args:
         bootstrap: from :func:`drystone.advise`.
@@ -81,10 +82,10 @@ def comparison(
     drawn = {line.method: (line.gain if gain else line.value) for line in result.methods.values()}
     drawn = {method: estimate for method, estimate in drawn.items() if estimate is not None}
     ax = axes_or_new(ax, bars=1.6 * len(drawn))
-    colours = colours_of(drawn)
+    styles = method_styles(comparison.fits)
     for i, (method, estimate) in enumerate(drawn.items()):
-        value, se, colour = estimate.value, estimate.se, colours[method]
-        ax.errorbar(value, i, xerr=se, fmt="o", markersize=7, color=colour, capsize=4, linewidth=2)
+        value, se, style = estimate.value, estimate.se, styles[method]
+        ax.errorbar(value, i, xerr=se, fmt=style.marker, markersize=7, color=style.color, capsize=4, linewidth=2)
         text = f"{estimate:+}" if gain else f"{estimate}"
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
         ax.annotate(text, (value, i), (0, 9), textcoords="offset points", ha="center", fontsize=SMALL, bbox=box)
@@ -100,7 +101,7 @@ def comparison(
 
 
 def gain_curve(curve: GainCurve, ax: Axes | None = None) -> Axes:
-    """What stacking more members gains over the best single one, on held-out rows.
+    """Draw what stacking more members gains over the best single one, on held-out rows.
 
     Args:
         curve: from :func:`drystone.advise`.
@@ -108,11 +109,11 @@ def gain_curve(curve: GainCurve, ax: Axes | None = None) -> Axes:
     """
     ax = axes_or_new(ax)
     zero = curve.best.value
-    for size, loss, se, colour, label in (
+    for size, loss, se, color, label in (
         (curve.random_sizes, curve.random, curve.random_se, COLOURS["reference"], "members at random"),
         (curve.greedy_sizes, curve.greedy, curve.greedy_se, COLOURS["stacked"], "best member first"),
     ):
-        ax.errorbar(size, zero - loss, se, fmt="o-", color=colour, markersize=4, capsize=2, label=label)
+        ax.errorbar(size, zero - loss, se, fmt="o-", color=color, markersize=4, capsize=2, label=label)
     ax.axhline(0, color=COLOURS["best"], linewidth=1, linestyle="--", label="best single member")
     ax.axhline(
         zero - curve.uniform.value,

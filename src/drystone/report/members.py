@@ -1,4 +1,4 @@
-"""The members, a line each: what each contributes, how good it is alone, what it was made with."""
+"""The table of the members: what each contributes, how good it is alone, its hyperparameters."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ import pandas as pd
 
 from drystone.comparison import LOG_DENSITY, RANK_DISTANCE, single
 from drystone.estimate import mean_over_rows
+from drystone.plots.palette import Style
 from drystone.report.shares import Shares
 from drystone.report.tables import Cell, Grid, cell, grid, with_error
 from drystone.stacking.result import Stacking
 from drystone.table import Table
 
-__all__ = ["roster"]
+__all__ = ["members_table"]
 
 
-def roster(
+def members_table(
     test: Table,
     fits: Mapping[str, Stacking],
     contributions: Mapping[str, Shares],
     members: pd.DataFrame | None,
-    colours: Mapping[str, str],
+    styles: Mapping[str, Style],
 ) -> Grid:
-    """A line a member, those that matter most to the first fit on top."""
+    """Return one line per member, those that matter most to the first fit on top."""
     columns: dict[str, list[Cell]] = {"member": [Cell(name, name) for name in test.names]}
     for name, fit in fits.items():
         share = contributions[name]
         at = [fit.names.index(member) for member in test.names]
         longest = max(float(share.values.max()), np.finfo(float).tiny)
         label = "weight" if share.simplex else share.meaning
-        bars = [_bar(share.values[k], longest, colours[name]) for k in at]
+        bars = [_bar(share.values[k], longest, styles[name].name) for k in at]
         columns[f"{label}, {name}" if len(fits) > 1 else label] = bars
     if "log_q" in test.gives:
         columns[f"test {LOG_DENSITY.name}"] = [_log_density(log_q, test.row_weights) for log_q in test.log_q]
@@ -67,7 +68,7 @@ def _rank_distances(test: Table) -> list[float]:
 
 
 def _facts(members: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Cell]]:
-    """The columns of the members' frame, in the order of ``names``; those that say nothing are left out."""
+    """Return the columns of the members' frame, in the order of ``names``; those that say nothing are left out."""
     known = [name for name in names if name in members.index]
     if not known:
         raise ValueError(

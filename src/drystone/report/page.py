@@ -4,28 +4,56 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
+from importlib.metadata import version
 from importlib.resources import files
 
 import jinja2
 from markupsafe import Markup
 
-from drystone.report import palette
-from drystone.report.chart import Figure
+from drystone._version import __version__
+from drystone.plots.palette import Style
+from drystone.report import theme
 from drystone.report.fits import Certificate
 from drystone.report.metric_tables import MetricTable
-from drystone.report.provenance import Provenance
+from drystone.report.pictures import Picture
 from drystone.report.tables import Grid
 from drystone.report.verdict import Tile, Verdict
 from drystone.table import Table
 
-__all__ = ["Page", "render"]
+__all__ = ["Page", "Provenance", "provenance", "render"]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The origin of a report.
+
+    Attributes:
+        date: ISO, to the minute, with its zone.
+        command: the command line that made it.
+        versions: (name, version) pairs.
+    """
+
+    date: str
+    command: str
+    versions: tuple[tuple[str, str], ...]
+
+
+def provenance(command: str) -> Provenance:
+    """Return the provenance of a report written now, by this process."""
+    versions = {"drystone": __version__, "python": platform.python_version()}
+    versions |= {name: version(name) for name in ("numpy", "scipy", "torch")}
+    versions["platform"] = f"{platform.system()} {platform.machine()}"
+    now = datetime.now().astimezone()
+    return Provenance(now.isoformat(timespec="minutes"), command, tuple(versions.items()))
 
 
 @dataclass(frozen=True)
 class Page:
-    """What the template prints. Text is text: the template escapes all of it.
+    """All that the template prints. Text is text: the template escapes it; pictures escape their own.
 
     Attributes:
         title: of the page.
@@ -38,12 +66,12 @@ class Page:
         metric_tables: the comparison, one table per metric.
         skipped: metrics that are not there, and why.
         certificates: the fits.
-        roster: the members.
+        members_table: one line per member.
         ranks: pictures of rank curves.
         coverage: pictures of coverage curves.
         background: what the grey curves are.
         pairs: pair plots.
-        colours: names of the palette, by method.
+        styles: the look of each method.
         exact: whether the exact posterior is known.
         provenance: when, how, with what.
         notes: sentences of the user's own.
@@ -59,19 +87,19 @@ class Page:
     metric_tables: list[MetricTable]
     skipped: Mapping[str, str]
     certificates: list[Certificate]
-    roster: Grid
-    ranks: list[Figure]
-    coverage: list[Figure]
+    members_table: Grid
+    ranks: list[Picture]
+    coverage: list[Picture]
     background: str
-    pairs: list[Figure]
-    colours: Mapping[str, str]
+    pairs: list[Picture]
+    styles: Mapping[str, Style]
     exact: bool
     provenance: Provenance
     notes: tuple[str, ...]
 
     @property
     def contents(self) -> list[tuple[str, str]]:
-        """Anchors and names of the sections there are."""
+        """Return anchors and names of the sections there are."""
         sections = {
             "verdict": ("Verdict", True),
             "advice": ("Advice", bool(self.advice)),
@@ -87,12 +115,12 @@ class Page:
 
     @property
     def metrics(self) -> set[str]:
-        """Names of the metrics that are shown, hence explained."""
+        """Return names of the metrics that are shown, hence explained."""
         return {table.metric for table in self.metric_tables}
 
 
 def render(page: Page) -> str:
-    """The page as HTML, with its style sheet and script in it."""
+    """Return the page as HTML, with its style sheet and script in it."""
     # Undefined names raise: a template never prints an empty place in silence.
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("drystone.report"),
@@ -106,7 +134,7 @@ def render(page: Page) -> str:
         {field.name: getattr(page, field.name) for field in fields(page)},
         contents=page.contents,
         metrics=page.metrics,
-        palette=Markup(palette.css()),
+        palette=Markup(theme.css()),
         css=Markup(_asset("report.css")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

@@ -13,17 +13,14 @@ from numpy.typing import ArrayLike
 
 from drystone import diagnostics
 from drystone._files import replacing
-from drystone.comparison import BEST, UNIFORM, Comparison, compare, gap_to_exact, name_fits
-from drystone.report.calibration import coverage_figures, rank_figures
-from drystone.report.chart import Figure
-from drystone.report.corner import corner
+from drystone.comparison import Comparison, compare, gap_to_exact, name_fits
+from drystone.plots.palette import Style, method_styles
 from drystone.report.fits import certificate
-from drystone.report.members import roster
+from drystone.report.members import members_table
 from drystone.report.metric_tables import metric_tables
-from drystone.report.page import Page, render
-from drystone.report.palette import SERIES
+from drystone.report.page import Page, provenance, render
+from drystone.report.pictures import Picture, coverage_pictures, pair_picture, rank_pictures
 from drystone.report.posteriors import Observation, observe_row
-from drystone.report.provenance import provenance
 from drystone.report.shares import shares
 from drystone.report.verdict import tiles, verdict
 from drystone.stacking.result import Stacking
@@ -98,8 +95,8 @@ def write(
     gaps = {} if exact is None else gap_to_exact(exact, test, fits, best)
     if observations is None:
         observations = _some_rows(test, fits, best)
-    colours = _colours(fits, observations)
-    ranks, coverage, background = _calibration(test, fits, best, colours, contributions[name].values)
+    styles = _styles(fits, observations)
+    ranks, coverage, background = _calibration(test, fits, best, styles, contributions[name].values)
     page = Page(
         title=title,
         validation=validation,
@@ -111,14 +108,14 @@ def write(
         metric_tables=metric_tables(comparison),
         skipped=comparison.skipped,
         certificates=[
-            certificate(name, fit, contributions[name], test, colours[name]) for name, fit in fits.items()
+            certificate(name, fit, contributions[name], test, styles[name].name) for name, fit in fits.items()
         ],
-        roster=roster(test, fits, contributions, members, colours),
+        members_table=members_table(test, fits, contributions, members, styles),
         ranks=ranks,
         coverage=coverage,
         background=background,
-        pairs=[corner(observation, test.parameters, colours) for observation in observations],
-        colours=colours,
+        pairs=[pair_picture(observation, test.parameters, styles) for observation in observations],
+        styles=styles,
         exact=name in gaps,
         provenance=provenance(command),
         notes=tuple(notes),
@@ -129,44 +126,42 @@ def write(
 
 
 def _some_rows(test: Table, fits: Mapping[str, Stacking], best: str) -> list[Observation]:
-    """The first test rows: chosen before anything was seen of them."""
+    """Return the first test rows: chosen before anything was seen of them."""
     if "draws" not in test.gives:
         return []
     rows = range(min(ROWS_SHOWN, test.N))
     return [observe_row(f"test simulation {row}", test, row, fits, best=best) for row in rows]
 
 
-def _colours(fits: Mapping[str, Stacking], observations: Sequence[Observation]) -> dict[str, str]:
-    """Names of the palette, by method: fits in their order; anything else an observation shows is a member."""
-    stacks = [name for name in SERIES if name.startswith("fit-")]
-    drawn = dict.fromkeys(method for observation in observations for method in observation.draws)
-    colours = {BEST: "best", UNIFORM: "uniform", "exact": "reference"}
-    colours |= {fit: stacks[i % len(stacks)] for i, fit in enumerate(fits)}
-    return {**dict.fromkeys(drawn, "member"), **colours}
+def _styles(fits: Mapping[str, Stacking], observations: Sequence[Observation]) -> dict[str, Style]:
+    """Return the look of each method; anything that only an observation shows looks as a member."""
+    shown = dict.fromkeys(method for observation in observations for method in observation.draws)
+    styles = method_styles(fits)
+    return {**dict.fromkeys(shown, styles["members"]), **styles}
 
 
 def _calibration(
-    test: Table, fits: Mapping[str, Stacking], best: str, colours: Mapping[str, str], heaviness: np.ndarray
-) -> tuple[list[Figure], list[Figure], str]:
-    """Pictures of ranks and of coverage, and what the grey curves in them are."""
+    test: Table, fits: Mapping[str, Stacking], best: str, styles: Mapping[str, Style], heaviness: np.ndarray
+) -> tuple[list[Picture], list[Picture], str]:
+    """Return pictures of ranks and of coverage, and what the grey curves in them are."""
     if "rank" not in test.gives:
         return [], [], ""
     names = next(iter(fits.values())).names
     drawn = [names[k] for k in np.argsort(-heaviness, kind="stable")[:BACKGROUND]]
     background = "members" if len(drawn) == test.K else f"{len(drawn)} heaviest of {test.K} members"
-    ranks = rank_figures(diagnostics.rank_ecdf(test, fits), best, colours, drawn)
-    coverage = coverage_figures(diagnostics.coverage(test, fits), best, colours, drawn)
+    ranks = rank_pictures(diagnostics.rank_ecdf(test, fits), best, styles, drawn)
+    coverage = coverage_pictures(diagnostics.coverage(test, fits), best, styles, drawn)
     return ranks, coverage, background
 
 
 def _sentences(advice: Advice | Sequence[str]) -> tuple[str, ...]:
-    """One by one, without the dashes that advice prints them with, and with true minuses."""
+    """Return sentences one by one, without the dashes that advice prints them with, and with true minuses."""
     lines = advice if isinstance(advice, Sequence) else str(advice).splitlines()
     return tuple(re.sub(r"(?<![^\s(])-(?=\d)", "−", line.removeprefix("- ")) for line in lines)
 
 
 def _alarms(fits: Mapping[str, Stacking], left_out: Mapping[str, str]) -> list[str]:
-    """What the reader must not miss."""
+    """Return what the reader must not miss."""
     unconverged = [
         f"“{name}” did not converge: {fit.solver} stopped after {fit.iterations} steps."
         for name, fit in fits.items()
