@@ -1,7 +1,7 @@
 """Pictures: the weights, what is gained, whether it is calibrated, how steady it is.
 
 Every function draws on ``ax`` (a new one if None) and returns it; nothing global is changed. Colors mean the same
-in every picture and in the report: members grey, the best of them amber, uniform weights blue, references black,
+in every picture and in the report: members grey, the best of them orange, uniform weights blue, references black,
 the first fit red and each further fit a color or a dash of its own.
 """
 

@@ -14,14 +14,14 @@ __all__ = ["COLOURS", "FIT_COLORS", "SHADES", "Style", "method_styles"]
 
 # Name: (on a light page, on a dark page).
 SHADES = {
-    "fit-0": ("#b63f3d", "#e04244"),
-    "fit-1": ("#8176f1", "#a899fc"),
-    "fit-2": ("#39966d", "#24bc82"),
-    "fit-3": ("#3a0093", "#985aed"),
-    "fit-4": ("#5c2158", "#f6b0ec"),
-    "fit-5": ("#254b0d", "#b3ed8a"),
-    "best": ("#ad7e20", "#cb9100"),
-    "uniform": ("#0362a0", "#3d80c0"),
+    "fit-0": ("#d6393d", "#e34546"),
+    "fit-1": ("#5f1bcb", "#9b5df0"),
+    "fit-2": ("#5f965a", "#a9e3a3"),
+    "fit-3": ("#5d4c04", "#f8d147"),
+    "fit-4": ("#d807a7", "#e424b2"),
+    "fit-5": ("#81305a", "#e469a6"),
+    "best": ("#c76304", "#f89e5c"),
+    "uniform": ("#4689e8", "#7b9de4"),
     "member": ("#8b8e93", "#737881"),
     "reference": ("#222222", "#dddad4"),
     "band": ("#e4e1d8", "#2e3239"),
