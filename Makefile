@@ -2,9 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+CORE := .venv-core
+LOWEST := .venv-lowest
 INTEGRATIONS := .venv-integrations
 
-.PHONY: demo test lint types unit slow test-integrations clean
+.PHONY: demo test lint types unit slow test-core test-lowest test-integrations clean
 
 demo: $(READY)
 	$(BIN)/drystone demo runs/demo
@@ -14,6 +16,7 @@ test: lint types unit
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: $(READY)
 	$(BIN)/pyright
@@ -24,9 +27,29 @@ unit: $(READY)
 slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow
 
+# The core without any extra, installed as users install it.
+test-core: $(CORE)/.ready
+	OMP_NUM_THREADS=1 $(CORE)/bin/pytest tests/core
+
+# Every extra, each library in the lowest version that pyproject.toml allows; torch as pinned.
+test-lowest: $(LOWEST)/.ready
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -n 2 --ignore tests/integrations --ignore tests/adapters/test_to_arviz.py
+
 # BayesFlow, lampe and an older ArviZ, in an environment of their own.
 test-integrations: $(INTEGRATIONS)/.ready
 	OMP_NUM_THREADS=1 KERAS_BACKEND=torch $(INTEGRATIONS)/bin/pytest tests/integrations
+
+# Not editable: what is tested is the wheel, so it is built again when a source changes.
+$(CORE)/.ready: pyproject.toml constraints.txt $(shell find src -type f -not -name '*.pyc' -not -name '*.nb*')
+	$(PYTHON) -m venv $(CORE)
+	$(CORE)/bin/pip install --quiet --constraint constraints.txt pytest hypothesis .
+	touch $@
+
+$(LOWEST)/.ready: pyproject.toml constraints.txt .ci/lowest.py
+	$(PYTHON) -m venv $(LOWEST)
+	$(PYTHON) .ci/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/constraints.txt pytest pytest-xdist hypothesis --editable '.[all]'
+	touch $@
 
 $(INTEGRATIONS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
@@ -40,4 +63,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv $(INTEGRATIONS)
+	rm -rf .venv $(CORE) $(LOWEST) $(INTEGRATIONS)

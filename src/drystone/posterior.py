@@ -168,6 +168,7 @@ class StackedPosterior(ABC):
             draws: how many, in one chain.
             seed: same seed, same draws.
         """
+        require("xarray", "files", "to_arviz")
         from drystone.adapters.to_arviz import posterior_groups
 
         y = _one_observation(x)

@@ -17,7 +17,7 @@ import numpy as np
 
 from drystone._arrays import as_numpy, checked
 from drystone._files import recover, replacing
-from drystone._messages import first_few
+from drystone._messages import first_few, require
 from drystone.table import Table
 from drystone.table.disk import FORMAT, named_axes
 from drystone.table.statistics import ROW_ARRAYS, SCHEMA
@@ -26,6 +26,8 @@ __all__ = ["SUFFIXES", "FileDraws", "from_files", "opened", "to_file"]
 
 HDF5 = (".nc", ".h5", ".hdf5")
 SUFFIXES = (".npz", ".zarr", *HDF5)
+# What reads and writes each; the others are HDF5.
+LIBRARIES = {".npz": (), ".zarr": ("zarr",)}
 # The axes of each array, as in a table but for the members: N simulations, S draws, d parameters, L levels.
 AXES = {name: statistic.axes.replace("K", "") for name, statistic in SCHEMA.items()}
 AXES |= {"levels": "L", "theta": ROW_ARRAYS["theta"], "y": ROW_ARRAYS["y"]}
@@ -171,6 +173,8 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     suffix = Path(path).suffix
     if suffix not in SUFFIXES:
         raise ValueError(f"a member's file ends in one of {', '.join(SUFFIXES)}; got {os.fspath(path)!r}.")
+    for module in LIBRARIES.get(suffix, ("xarray", "h5netcdf", "h5py")):
+        require(module, "files", f"a `{suffix}` file")
     return suffix
 
 
@@ -308,6 +312,8 @@ def _readable(paths: Sequence[Path], left_out: LeftOut) -> list[MemberFile]:
     for path in paths:
         try:
             files.append(_read(path))
+        except ImportError:  # a library is missing: no fault of the file
+            raise
         except Exception as error:  # whatever a broken file of one of four formats makes its reader raise
             left_out.note(path.stem, path, f"cannot be read ({type(error).__name__}: {error})")
     return files

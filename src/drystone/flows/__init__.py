@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from drystone._messages import require
 from drystone.flows.architecture import Architecture
 from drystone.flows.flow import Flow
 
@@ -25,6 +26,7 @@ def to_zuko(flow: Flow) -> zuko.flows.Flow:
 
 def from_zuko(module: zuko.flows.Flow) -> Flow:
     """Return the flow that is the same function as a conditional ``zuko.flows.MAF`` or ``NSF``."""
+    require("zuko", "zuko", "from_zuko")
     from drystone.flows.zuko import from_zuko
 
     return from_zuko(module)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drystone._messages import require
 from drystone.flows.architecture import Architecture
 from drystone.flows.kernels import density, sampling
 from drystone.flows.kernels.blas import single_threaded
@@ -80,6 +81,7 @@ class Flow:
 
     def to_zuko(self) -> zuko.flows.Flow:
         """Return a ``zuko`` flow, a torch module, that is the same function."""
+        require("zuko", "zuko", "to_zuko")
         from drystone.flows.zuko import to_zuko
 
         return to_zuko(self)

@@ -5,10 +5,9 @@ in every picture and in the report: members grey, the best of them orange, unifo
 the first fit red and each further fit a color or a dash of its own.
 """
 
-from importlib.util import find_spec
+from drystone._messages import require
 
-if find_spec("matplotlib") is None:
-    raise ImportError("ds.plots needs matplotlib, which is not installed: pip install 'drystone[plots]'.")
+require("matplotlib", "plots", "ds.plots")
 
 from drystone.plots.calibration import coverage, rank_ecdf, rank_histogram, tarp
 from drystone.plots.palette import COLOURS

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from drystone._files import replacing
-from drystone._messages import unknown
+from drystone._messages import require, unknown
 
 __all__ = ["Config", "Fit", "Simulate", "Tabulate", "Train"]
 
@@ -190,6 +190,7 @@ class Config:
 
     def write(self, path: Path) -> None:
         """Write the file, or change what has changed in it."""
+        require("tomlkit", "cli", "a run")
         import tomlkit
 
         plain = {"version": VERSION, **asdict(self)}

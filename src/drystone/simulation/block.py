@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drystone.simulation.prior import Prior
 
-__all__ = ["Block", "Job", "Simulator", "simulate_block"]
+__all__ = ["Block", "Job", "Simulator", "SimulatorWithPrior", "simulate_block"]
 
 Simulator = Callable[[NDArray[np.float64], np.random.Generator], NDArray]
 
 NON_FINITE = "non-finite values"
+
+
+@runtime_checkable
+class SimulatorWithPrior(Protocol):
+    """A simulator that knows its prior, as a :class:`drystone.Task` does."""
+
+    @property
+    def prior(self) -> Prior:
+        """The prior."""
+        ...
+
+    @property
+    def rows_per_block(self) -> int:
+        """How many rows to simulate in one call."""
+        ...
+
+    def simulate(self, theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray:
+        """Return data (N, m) for parameters (N, d)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

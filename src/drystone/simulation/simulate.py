@@ -14,12 +14,12 @@ import numpy as np
 from tqdm import tqdm
 
 from drystone._arrays import as_integer
+from drystone._messages import require
 from drystone._parallel import Executor, as_completed, worker_pool
-from drystone.simulation.block import Block, Job, Simulator, simulate_block
+from drystone.simulation.block import Block, Job, Simulator, SimulatorWithPrior, simulate_block
 from drystone.simulation.prior import Prior
 from drystone.simulation.simulations import Simulations
 from drystone.simulation.store import Store
-from drystone.tasks.task import Task
 
 __all__ = ["simulate"]
 
@@ -28,7 +28,7 @@ DEFAULT_BLOCK = 100
 
 
 def simulate(
-    simulator: Task | Simulator,
+    simulator: SimulatorWithPrior | Simulator,
     prior: Prior | None = None,
     n: int = 1000,
     seed: int = 0,
@@ -70,7 +70,7 @@ def simulate(
         >>> theta.shape, y.shape
         ((1000, 5), (1000, 8))
     """
-    if isinstance(simulator, Task):
+    if isinstance(simulator, SimulatorWithPrior):
         name, function, default = repr(simulator), simulator.simulate, simulator.rows_per_block
         prior = simulator.prior if prior is None else prior
     else:
@@ -85,6 +85,8 @@ def simulate(
     if workers > 1 and client is None:
         _check_importable(jobs[0])
 
+    if directory is not None:
+        require("zarr", "files", "`directory`")
     store = None if directory is None else Store(Path(directory), settings, jobs[0])
     if store is not None and (finished := store.finished()) is not None:
         return finished

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
 from drystone._files import check_seal, recover, replacing, seal
+from drystone._messages import require
 from drystone.errors import DamagedError
 
 __all__ = ["Simulations"]
@@ -51,6 +51,9 @@ class Simulations:
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``simulations.zarr`` into ``directory``, whole or not at all."""
+        require("zarr", "files", "a store of simulations")
+        import zarr
+
         with replacing(Path(directory) / FILE) as temporary:
             group = zarr.create_group(temporary)
             for name in ("theta", "y", "row"):
@@ -70,6 +73,9 @@ class Simulations:
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Simulations:
         """Read ``simulations.zarr`` from ``directory``."""
+        require("zarr", "files", "a store of simulations")
+        import zarr
+
         path = Path(directory) / FILE
         recover(path)
         if not path.exists():

@@ -15,6 +15,7 @@ import torch
 
 from drystone import forms, scores
 from drystone._files import replacing
+from drystone._messages import require
 from drystone.errors import IntractableError
 from drystone.forms import Form, View
 from drystone.forms.view import GatheredView
@@ -229,6 +230,7 @@ class Applied:
 
         A ``DataTree``, or ``InferenceData`` if ArviZ is older than 1.0. Row weights have no place in it.
         """
+        require("xarray", "files", "to_arviz")
         from drystone.adapters.to_arviz import ranks_group
 
         return ranks_group(self._view.table.parameters, self.rank)

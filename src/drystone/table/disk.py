@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from drystone._arrays import dimensions
 from drystone._files import check_seal, recover, replacing, seal
+from drystone._messages import require
 from drystone.errors import DamagedError
 from drystone.table import blocks
 from drystone.table.sources import Store, StoredRows
@@ -58,6 +59,7 @@ def named_axes(letters: str, ndim: int) -> tuple[str, ...]:
 
 def to_dataset(table: Table) -> xarray.Dataset:
     """Return a Dataset with dims member, simulation, draw, parameter, level."""
+    require("xarray", "files", "to_xarray")
     import xarray
 
     arrays = _arrays(table)
@@ -149,6 +151,7 @@ def open_rows(path: str | os.PathLike[str], memory: int) -> StoredRows:
     path = Path(path)
     if path.suffix != ".zarr":
         raise ValueError(f"only a `.zarr` table can be opened without reading it; got '{path}'. Use Table.load.")
+    require("zarr", "files", "a `.zarr` table")
     store = Store(str(path.resolve()))
     with reading(path):
         attributes = store.attributes
@@ -341,6 +344,8 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     suffix = Path(path).suffix
     if suffix not in (".zarr", ".nc"):
         raise ValueError(f"a table is saved as `.zarr` or `.nc`; got {os.fspath(path)!r}.")
+    for module in ("zarr",) if suffix == ".zarr" else ("xarray", "h5netcdf"):
+        require(module, "files", f"a `{suffix}` table")
     return suffix
 
 

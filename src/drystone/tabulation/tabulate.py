@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from drystone._arrays import as_integer, checked, rows_of_data
-from drystone._messages import first_few
+from drystone._messages import first_few, require
 from drystone.adapters.member import Member
 from drystone.table import Table
 from drystone.table.inputs import scaled_weights, unique_names
@@ -111,6 +111,7 @@ def tabulate(
     rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
     kept: Memory | Store = Memory(list(named), len(theta))
     if directory is not None:
+        require("zarr", "files", "`directory`")
         asked = {"names": list(named), "draws": plan.draws, "levels": plan.levels, "keep_draws": plan.keep_draws}
         asked |= {"seed": plan.seed, "theta": digest(theta), "y": digest(y), "parameters": parameters}
         asked["row_weights"] = None if row_weights is None else digest(row_weights)

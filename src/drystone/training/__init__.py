@@ -1,5 +1,10 @@
 """Train ensembles of neural posteriors."""
 
+from drystone._messages import require
+
+for _module in ("numba", "safetensors", "threadpoolctl"):
+    require(_module, "train", "training")
+
 from drystone.training.ensemble import Ensemble
 from drystone.training.sweep import Configuration, Sweep
 from drystone.training.train import train

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drystone._messages import require
 from drystone.flows.flow import Flow
 from drystone.simulation.support import Support
 from drystone.training.engines.loop import State
@@ -119,6 +120,7 @@ class TrainedMember:
 
     def to_zuko(self) -> MemberModule:
         """Return the same function as a torch module with a ``zuko`` flow: ``module(y).log_prob(theta)``."""
+        require("zuko", "zuko", "to_zuko")
         from drystone.training.torch_module import MemberModule
 
         return MemberModule(self)

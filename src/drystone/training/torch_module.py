@@ -2,7 +2,7 @@ r"""A member as a torch module: the same function of θ and y, to go on with on 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,7 +12,9 @@ from torch.distributions import Transform, constraints
 
 from drystone.flows.zuko import to_zuko
 from drystone.simulation.support import LEAST, MARGIN
-from drystone.training.member import TrainedMember
+
+if TYPE_CHECKING:
+    from drystone.training.member import TrainedMember
 
 __all__ = ["MemberModule"]
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
+from drystone._messages import require
 from drystone._parallel import Executor, as_completed, cores, worker_pool
 from drystone.errors import ConvergenceWarning
 from drystone.flows.flow import Flow
@@ -173,6 +174,8 @@ def _check_engine(engine: str, embedding: bool, device: str) -> None:
         raise ValueError(f"`engine` must be 'compiled' or 'torch'; got {engine!r}.")
     if engine == "compiled" and (embedding or device != "cpu"):
         raise ValueError("`embedding` and `device` need `engine='torch'`.")
+    if engine == "torch":
+        require("zuko", "zuko", "`engine='torch'`")
 
 
 def _split(n: int, validation: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

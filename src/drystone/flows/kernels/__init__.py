@@ -3,3 +3,8 @@
 ``compiled`` (how), ``blas`` (matrix products), ``network`` (the masked conditioner), ``affine`` and
 ``spline`` (the univariate maps), ``adam``; called from outside: ``density``, ``sampling`` and ``epoch``.
 """
+
+from drystone._messages import require
+
+for _module in ("numba", "threadpoolctl"):
+    require(_module, "train", "a flow")
