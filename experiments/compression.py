@@ -19,7 +19,7 @@ from torch import nn
 from drystone._parallel import seeded
 from drystone.estimate import split_folds
 from drystone.simulation.support import Support
-from drystone.training.preprocessing import Conditioning, Scaling
+from drystone.training.preprocessing import DataTransform, Scaling
 
 __all__ = ["Compression", "compress"]
 
@@ -39,8 +39,8 @@ class Compression:
         training: The compressed training rows, (N, d + components).
     """
 
-    scaled: Conditioning
-    components: Conditioning
+    scaled: DataTransform
+    components: DataTransform
     networks: tuple[nn.Module, ...]
     training: NDArray[np.float32]
 
@@ -55,7 +55,7 @@ def compress(theta: Array, y: Array, prior: object, *, components: int, folds: i
     """Fit a compression to training rows theta (N, d), y (N, m)."""
     x = Support.of(prior, theta.shape[1]).to_real(theta)[0]
     x = Scaling.fit(x).apply(x).astype(np.float32)
-    scaled, reduced = Conditioning.fit(y), Conditioning.fit(y, components=components)
+    scaled, reduced = DataTransform.fit(y), DataTransform.fit(y, components=components)
     z = scaled(y)
     networks, unseen = [], np.empty_like(x)
     with seeded(seed):

@@ -138,7 +138,7 @@ def members(setting: Setting, plan: Plan) -> Ensemble:
     return train(
         theta, shown(at.task, y), members=at.members, family=at.family, sweep=at.sweep, seed=plan.seed,
         prior=tasks.get(at.task).prior if at.bounded else None, workers=plan.workers,
-        directory=setting.folder(plan) / "members", epochs=at.epochs, patience=at.patience, cuts=at.cuts,
+        directory=setting.folder(plan) / "members", epochs=at.epochs, patience=at.patience, lr_drops=at.cuts,
         snapshots=at.snapshots,
     )  # fmt: skip
 

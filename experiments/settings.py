@@ -10,7 +10,7 @@ from experiments.ensembles import Setting
 __all__ = ["affine", "spline"]
 
 # Members are averaged over epochs: on Two Moons each is 0.06 nats better for it.
-SMALL = Sweep(averaging=0.8)
+SMALL = Sweep(ema_decay=0.8)
 # Where ten thousand simulations are enough not to overfit, wider and deeper networks without dropout.
 LARGE = replace(
     SMALL, transforms=(4, 7), units=(64, 128), bins=(8, 12), dropout=(0.0, 0.0), learning_rate=(5e-4, 2e-3)

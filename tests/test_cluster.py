@@ -15,7 +15,7 @@ import pytest
 import drystone as ds
 from drystone._parallel import connect
 from drystone.cli.main import main
-from drystone.tabulation.parts import Store
+from drystone.tabulation.parts import StoredParts
 from drystone.training import disk as storage
 from helpers import tiny_run
 from helpers.stored_table import stored
@@ -124,13 +124,13 @@ def test_tabulation_survives_the_loss_of_a_worker(client, tmp_path, monkeypatch)
     options = {"draws": 20, "chunk": 16, "keep_draws": True}
     here = ds.tabulate(members, theta, y, **options)
     kept = Counter()
-    keep = Store.keep
+    keep = StoredParts.keep
 
     def counted(self, job, part):
         kept[job.member.name, job.start] += 1
         keep(self, job, part)
 
-    monkeypatch.setattr(Store, "keep", counted)
+    monkeypatch.setattr(StoredParts, "keep", counted)
     killer = Killer(client, tmp_path, "*.npz", 2)
     killer.start()
     there = ds.tabulate(members, theta, y, client=client, directory=tmp_path, **options)

@@ -219,14 +219,14 @@ DIFFERENT = {
 @pytest.mark.parametrize("finished", [True, False], ids=["finished", "unfinished"])
 def test_a_store_made_otherwise_is_refused(tmp_path, change, finished):
     make_store(tmp_path, finished)
-    with pytest.raises(ValueError, match=r"holds simulations made with .*Use another directory"):
+    with pytest.raises(ds.StaleError, match=r"out of date: the simulations .*was .* and is .*Use another"):
         ds.simulate(noisy, PRIOR, **{"n": 70, "seed": 0, "block": 16, **change}, directory=tmp_path)
 
 
 @pytest.mark.parametrize("finished", [True, False], ids=["finished", "unfinished"])
 def test_a_store_with_another_prior_is_refused(tmp_path, finished):
     make_store(tmp_path, finished)
-    with pytest.raises(ValueError, match="drawn from another prior"):
+    with pytest.raises(ds.StaleError, match="the prior changed"):
         ds.simulate(noisy, ds.tasks.Uniform([-1.0, 0.0], [1.0, 2.1]), 70, block=16, directory=tmp_path)
 
 

@@ -21,7 +21,7 @@ from scipy import stats
 import drystone as ds
 from drystone.table import blocks
 from drystone.tabulation.job import NUMBERS
-from drystone.tabulation.parts import Store
+from drystone.tabulation.parts import StoredParts
 from helpers.stored_table import held
 
 RNG = np.random.default_rng(5)
@@ -268,9 +268,9 @@ def test_a_finished_table_is_read_and_one_of_other_settings_refused(tmp_path):
     first = ds.tabulate(MEMBERS, THETA, Y, draws=9, directory=tmp_path)
     broken = {name: Raising(0.0, 1.0) for name in MEMBERS}
     assert_same(first, ds.tabulate(broken, THETA, Y, draws=9, directory=tmp_path))
-    with pytest.raises(ValueError, match="made with other `draws`"):
+    with pytest.raises(ds.StaleError, match=r"the table in .*draws was 9 and is 10"):
         ds.tabulate(MEMBERS, THETA, Y, draws=10, directory=tmp_path)
-    with pytest.raises(ValueError, match="made with other `y`"):
+    with pytest.raises(ds.StaleError, match=r"the table in .*y changed"):
         ds.tabulate(MEMBERS, THETA, Y + 1, draws=9, directory=tmp_path)
 
 
@@ -310,7 +310,7 @@ def test_members_that_cannot_be_imported_go_to_an_executor_of_processes():
 
 def test_a_damaged_part_is_named_and_made_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "table", lambda self, outline: None)  # as if killed just before the end
+        patch.setattr(StoredParts, "table", lambda self, outline: None)  # as if killed just before the end
         ds.tabulate(MEMBERS, THETA, Y, draws=9, directory=tmp_path)
     part = next((tmp_path / "table.parts").glob("wide*.npz"))
     part.write_bytes(part.read_bytes()[:100])

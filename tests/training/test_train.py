@@ -136,7 +136,7 @@ def test_a_directory_of_other_data_is_not_continued(simulations, tmp_path):
     same: dict[str, Any] = {"y": y, "epochs": 1, "seed": 0}
     changes: list[dict[str, Any]] = [{"y": y + theta[:, :1]}, {"epochs": 2}, {"seed": 1}]
     for change in changes:
-        with pytest.raises(ValueError, match="trained on other data or with other settings"):
+        with pytest.raises(ds.StaleError, match=r"\.json \(its data or settings changed\)"):
             ds.train(theta, members=1, sweep=SMALL, directory=tmp_path, **(same | change))
 
 
@@ -175,8 +175,8 @@ def test_snapshots_are_the_parameters_after_their_epochs(simulations):
 
 @pytest.mark.parametrize("engine", ["compiled", "torch"])
 def test_an_averaged_member_is_the_running_average_of_its_epochs(simulations, engine):
-    def states(averaging):
-        configuration = ds.Configuration("nsf", transforms=2, units=12, layers=1, averaging=averaging)
+    def states(ema_decay):
+        configuration = ds.Configuration("nsf", transforms=2, units=12, layers=1, ema_decay=ema_decay)
         ensemble = ds.train(
             *simulations, sweep=[configuration], epochs=3, patience=None, snapshots=(1, 2, 3), engine=engine
         )

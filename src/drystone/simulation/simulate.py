@@ -1,4 +1,4 @@
-"""Running a simulator many times: in parallel, on disk, resumable, with any number of workers the same."""
+"""Run a simulator many times: in parallel, on disk, resumable, the same for any number of workers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from drystone._messages import require
 from drystone._parallel import Executor, as_completed, worker_pool
 from drystone.simulation.block import Block, Job, Simulator, SimulatorWithPrior, simulate_block
 from drystone.simulation.prior import Prior
-from drystone.simulation.simulations import Simulations
-from drystone.simulation.store import Store
+from drystone.simulation.simulations import Simulations, StoredBlocks
 
 __all__ = ["simulate"]
 
@@ -45,8 +44,8 @@ def simulate(
     ``block`` only, not on ``workers``, ``client`` or interruptions. With a ``directory`` every finished block
     is kept there; after a kill the same call continues with the missing blocks and ends with the same rows.
 
-    Rows with NaN or infinite data are left out and counted. If the simulator raises, its block is run again
-    row by row, each row with a stream of its own, and only the rows that raise are left out and counted.
+    Rows with NaN or infinite data fail: they are left out and counted. If the simulator raises, its block is run
+    again row by row, each row with a stream of its own, and only the rows that raise fail.
 
     Args:
         simulator: A task, or a function ``(theta (N, d), rng) -> y (N, m)``. With several workers it must be
@@ -56,10 +55,10 @@ def simulate(
         seed: Seed of all random numbers.
         workers: Number of processes on this machine.
         directory: Where ``simulations.zarr`` is written (none: memory only). If it is there already and was
-            made with the same settings, it is read and nothing is simulated: after a change of the simulator's
-            code use another directory.
+            made with the same settings, it is read and nothing is simulated; if it was made with others, that is a
+            :class:`~drystone.StaleError`. After a change of the simulator's code use another directory.
         client: A Dask client, or any executor with ``submit``, to run the blocks instead of local processes.
-        block: Rows a call. Default: the task's ``rows_per_block``, or 100 for a function.
+        block: Rows per call. Default: the task's ``rows_per_block``, or 100 for a function.
 
     Returns:
         :class:`~drystone.Simulations`; unpacks as ``theta, y``.
@@ -87,10 +86,10 @@ def simulate(
 
     if directory is not None:
         require("zarr", "files", "`directory`")
-    store = None if directory is None else Store(Path(directory), settings, jobs[0])
+    store = None if directory is None else StoredBlocks(Path(directory), settings, jobs[0])
     if store is not None and (finished := store.finished()) is not None:
         return finished
-    blocks = {} if store is None else store.blocks()
+    blocks = {} if store is None else store.read()
     missing = [job for job in jobs if job.index not in blocks]
     done = n - sum(job.rows for job in missing)
     with (
@@ -100,7 +99,7 @@ def simulate(
         for job, future in as_completed(missing, lambda job: pool.submit(simulate_block, job), pool.queue_depth):
             blocks[job.index] = future.result()
             if store is not None:
-                store.keep(job.index, blocks[job.index])
+                store.write(job.index, blocks[job.index])
             progress.update(job.rows)
 
     if not any(block.good.any() for block in blocks.values()):

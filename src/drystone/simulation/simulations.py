@@ -1,8 +1,9 @@
-"""Simulations (θ, y) as one object, in memory and on disk."""
+"""Simulations (θ, y) as one object, in memory and on disk, and their finished blocks while they are made."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,13 @@ from numpy.typing import NDArray
 
 from drystone._files import check_seal, recover, replacing, seal
 from drystone._messages import require
+from drystone._resume import Record, check_same, continue_or_begin, digest_array
 from drystone.errors import DamagedError
+from drystone.simulation.block import Block, Job
 
-__all__ = ["Simulations"]
+__all__ = ["Simulations", "StoredBlocks"]
 
-FILE = "simulations.zarr"
+FILE, BLOCKS = "simulations.zarr", "simulations.blocks"
 FORMAT, VERSION = "drystone simulations", 1
 CHUNK_BYTES = 2**22  # rows are stored in chunks of about 4 MB
 
@@ -29,7 +32,7 @@ class Simulations:
     Attributes:
         theta: Parameters, shape (N, d).
         y: Data, shape (N, m).
-        row: Which of the simulations asked for each row is, shape (N,): failed ones are missing from it.
+        row: Number of each row among all n simulations, shape (N,): failed ones are missing from it.
         left_out: How many simulations failed, by reason.
         settings: What the simulations were made with: simulator, n, seed, block.
     """
@@ -93,3 +96,63 @@ class Simulations:
         theta, y, row = (np.asarray(group[name]) for name in ("theta", "y", "row"))
         attributes: dict[str, Any] = dict(group.attrs.asdict())
         return cls(theta, y, row, attributes["left_out"], attributes["settings"])
+
+
+class StoredBlocks:
+    """Finished blocks in ``simulations.blocks``, until ``simulations.zarr`` takes their place.
+
+    Args:
+        directory: Where both are.
+        settings: What the simulations are made with; blocks or simulations made with others are refused.
+        first: The first block. Its parameters tell whether what is stored was drawn from another prior.
+    """
+
+    def __init__(self, directory: Path, settings: dict[str, Any], first: Job) -> None:
+        self.directory, self.now, self.first = directory, Record(settings), first
+        self.blocks = directory / BLOCKS
+        self.messages = f"the simulations in '{directory}'", "Use another directory, or remove it."
+
+    def finished(self) -> Simulations | None:
+        """Read the finished simulations, or None if there are none yet."""
+        recover(self.directory / FILE)
+        if not (self.directory / FILE).exists():
+            return None
+        simulations = Simulations.load(self.directory)
+        check_same(Record(simulations.settings), self.now, *self.messages)
+        of_first = simulations.row < self.first.rows
+        self._check_prior(simulations.theta[of_first], simulations.row[of_first])
+        self.clear()  # blocks are still there if the process was killed just before its end
+        return simulations
+
+    def read(self) -> dict[int, Block]:
+        """Read the blocks of an interrupted simulation, by number; begin the record if there is none."""
+        continue_or_begin(self.blocks / "settings.json", self.now, *self.messages)
+        blocks = {}
+        for path in sorted(self.blocks.glob("block-*.npz")):
+            with np.load(path, allow_pickle=False) as arrays:
+                block = Block(arrays["theta"], arrays["y"], arrays["reason"])
+            blocks[int(path.stem.removeprefix("block-"))] = block
+        if 0 in blocks:
+            self._check_prior(blocks[0].theta, np.arange(self.first.rows))
+        return blocks
+
+    def write(self, index: int, block: Block) -> None:
+        """Write one finished block."""
+        with replacing(self.blocks / f"block-{index:06d}.npz") as temporary, temporary.open("wb") as file:
+            np.savez(file, theta=block.theta, y=block.y, reason=block.reason)
+
+    def finish(self, simulations: Simulations) -> None:
+        """Write the simulations in the place of the blocks."""
+        simulations.save(self.directory)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove the blocks."""
+        shutil.rmtree(self.blocks, ignore_errors=True)
+
+    def _check_prior(self, theta: NDArray[np.float64], row: NDArray[np.int64]) -> None:
+        """Raise if the parameters of these rows of the first block are not those that the prior draws now."""
+        recorded, now = (
+            Record(inputs={"the prior": digest_array(array)}) for array in (theta, self.first.theta()[row])
+        )
+        check_same(recorded, now, *self.messages)

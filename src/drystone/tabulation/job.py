@@ -24,10 +24,10 @@ ROWS_WITHOUT_DRAWS = 1000
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of every member.
+    """The statistics that every member is asked for.
 
     Attributes:
-        draws: draws a row; 0 for densities alone.
+        draws: draws per row; 0 for densities alone.
         levels: of the quantiles.
         keep_draws: whether the draws themselves are wanted.
         seed: of all draws.
@@ -42,22 +42,22 @@ class Plan:
 
     @property
     def statistics(self) -> tuple[Key, ...]:
-        """The table's keys of what is asked."""
+        """The statistics by the table's keys."""
         kept = ("draws",) if self.draws and self.keep_draws else ()
         return ("log_q", *(keys_from_draws(self.draws, self.levels)), *kept)
 
     def block(self, d: int) -> int:
-        """Rows of a block: few enough that its draws fit in memory whatever their number."""
+        """Return the rows per block: few enough that its draws fit in memory whatever their number."""
         return max(1, min(ROWS, NUMBERS // (self.draws * d))) if self.draws else ROWS_WITHOUT_DRAWS
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A member and the rows it is asked about.
+    """A member and the rows it is evaluated on.
 
     Attributes:
         member: the member.
-        plan: what it is asked.
+        plan: the statistics asked for.
         start: number of the first row; a multiple of the plan's block.
         theta: true parameters of the rows, (n, d).
         y: their data, (n, ...).
@@ -72,7 +72,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What came of a job.
+    """The result of a job.
 
     Attributes:
         statistics: arrays (n, ...) by the table's keys: ``log_q``, ``rank``, ``mean``, ``cov``, ``draws``, levels.
@@ -104,18 +104,18 @@ def tabulate_rows(job: Job) -> Part:
 
 
 def described(error: BaseException) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     message = str(error).partition("\n")[0][:300]
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def too_slow(limit: float) -> str:
-    """The reason of a member that was given up."""
+    """Return the reason of a member that was given up."""
     return f"took longer than the time limit of {limit:g} s"
 
 
 def _block(job: Job, rows: slice) -> dict[Key, np.ndarray]:
-    """The statistics of one block of rows that this member can give."""
+    """Return the statistics of one block of rows that this member can give."""
     member, plan, theta, y = job.member, job.plan, job.theta[rows], job.y[rows]
     statistics: dict[Key, np.ndarray] = {}
     missing: list[IntractableError] = []
@@ -135,7 +135,7 @@ def _block(job: Job, rows: slice) -> dict[Key, np.ndarray]:
 
 
 def _statistics(theta: np.ndarray, draws: np.ndarray, plan: Plan) -> dict[Key, np.ndarray]:
-    """What a table holds of draws (n, S, d)."""
+    """Return the statistics of draws (n, S, d)."""
     if not np.isfinite(draws).all():
         raise ValueError(f"{(~np.isfinite(draws)).any(-1).mean():.2%} of the draws are not finite.")
     kept: dict[Key, np.ndarray] = {"draws": draws} if plan.keep_draws else {}
@@ -143,6 +143,6 @@ def _statistics(theta: np.ndarray, draws: np.ndarray, plan: Plan) -> dict[Key, n
 
 
 def _seed(job: Job, first: int) -> int:
-    """A seed of this member, by name, and this block: whoever else is tabulated, wherever it is done."""
+    """Return the seed of this member, by name, and this block: the same in any company and on any worker."""
     key = (zlib.crc32(job.member.name.encode()), job.start + first)
     return int(np.random.SeedSequence(job.plan.seed, spawn_key=key).generate_state(1, np.uint64)[0] >> 2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 import warnings
 from collections import defaultdict
@@ -17,37 +15,38 @@ from zipfile import BadZipFile
 import numpy as np
 
 from drystone._files import recover, replacing
+from drystone._resume import Record, continue_or_begin
 from drystone.table import Table
 from drystone.table.statistics import Key, as_arguments
 from drystone.tabulation.job import Job, Part, too_slow
 
-__all__ = ["Memory", "Outline", "Store", "Tally", "digest"]
+__all__ = ["InMemoryParts", "Outcomes", "StoredParts", "TableHeader"]
 
 
-class Tally:
-    """Counts parts as they come in.
+class Outcomes:
+    """Which members failed so far, and which statistics the others give.
 
     Args:
-        members: the names of all.
+        names: Of all members.
 
     Attributes:
-        left_out: those that failed, and why.
+        failed: Members that failed, with the reason.
     """
 
-    def __init__(self, members: list[str]) -> None:
-        self.left_out: dict[str, str] = {}
-        self._members = members
+    def __init__(self, names: list[str]) -> None:
+        self.failed: dict[str, str] = {}
+        self._all_names = names
         self._seconds: dict[str, float] = defaultdict(float)
         self._types: dict[Key, np.dtype] = {}
         self._without: dict[Key, set[str]] = defaultdict(set)
 
-    def count(self, job: Job, part: Part) -> None:
-        """Take note of what came of a job."""
+    def add(self, job: Job, part: Part) -> None:
+        """Add the part that a job ended with."""
         name, limit = job.member.name, job.plan.limit
         self._seconds[name] += part.seconds
         reason = part.reason or (too_slow(limit) if limit is not None and self._seconds[name] > limit else "")
         if reason:
-            self.left_out.setdefault(name, reason)
+            self.failed.setdefault(name, reason)
             return
         for key in job.plan.statistics:
             if key not in part.statistics:
@@ -58,7 +57,7 @@ class Tally:
     @property
     def names(self) -> list[str]:
         """The members that did not fail."""
-        return [name for name in self._members if name not in self.left_out]
+        return [name for name in self._all_names if name not in self.failed]
 
     @property
     def dtypes(self) -> dict[Key, np.dtype]:
@@ -66,7 +65,7 @@ class Tally:
         return {key: dtype for key, dtype in self._types.items() if self._without[key].isdisjoint(self.names)}
 
     def lacking(self) -> dict[tuple[Key, ...], list[str]]:
-        """The statistics that only some of these give, with those who do not."""
+        """Return the statistics that only some of these give, with the members that do not."""
         keys_by_names: dict[tuple[str, ...], list[Key]] = defaultdict(list)
         for key in self._types:
             keys_by_names[tuple(name for name in self.names if name in self._without[key])].append(key)
@@ -74,15 +73,15 @@ class Tally:
 
 
 @dataclass(frozen=True, eq=False)
-class Outline:
-    """What a table is made of besides the statistics.
+class TableHeader:
+    """Everything in a table but the statistics.
 
     Attributes:
         theta, y, row_weights: The rows.
         names: Members that did not fail.
         parameters: Names of θ.
         dtypes: The statistics that all of them give, with their types; quantiles by level.
-        left_out: Members that failed, and why.
+        failed: Members that failed, with the reason.
         S: Draws behind the ranks, if there are any.
     """
 
@@ -92,16 +91,16 @@ class Outline:
     names: Sequence[str]
     parameters: Sequence[str]
     dtypes: Mapping[Key, np.dtype]
-    left_out: Mapping[str, str]
+    failed: Mapping[str, str]
     S: int | None
 
 
-class Memory:
-    """Keeps parts in arrays (K, N, ...) by statistic.
+class InMemoryParts:
+    """Parts in arrays (K, N, ...) by statistic.
 
     Args:
-        names: the members.
-        N: how many rows.
+        names: Of the members.
+        N: Number of rows.
     """
 
     def __init__(self, names: list[str], N: int) -> None:
@@ -109,11 +108,11 @@ class Memory:
         self.arrays: dict[Key, np.ndarray] = {}
 
     def find(self, job: Job) -> Part | None:
-        """Nothing is left of an earlier run."""
+        """Return None: nothing is left of an earlier call."""
         return None
 
     def keep(self, job: Job, part: Part) -> None:
-        """Put a part in its place."""
+        """Copy a part to its place."""
         for key, rows in part.statistics.items():
             if key not in self.arrays:
                 self.arrays[key] = np.zeros((len(self.names), self.N, *rows.shape[1:]), rows.dtype)
@@ -121,21 +120,21 @@ class Memory:
             self.arrays[key] = self.arrays[key].astype(np.result_type(self.arrays[key], rows), copy=False)
             self.arrays[key][self.names.index(job.member.name), job.start : job.start + len(rows)] = rows
 
-    def table(self, outline: Outline) -> Table:
-        """The table of the members that did not fail, with the statistics that all of them give."""
-        held = {key: self.arrays.pop(key) for key in outline.dtypes}
-        if outline.left_out:
-            kept = [self.names.index(name) for name in outline.names]
-            held = {key: array[kept] for key, array in held.items()}
+    def table(self, header: TableHeader) -> Table:
+        """Return the table of the members that did not fail, with the statistics that all of them give."""
+        arrays = {key: self.arrays.pop(key) for key in header.dtypes}
+        if header.failed:
+            positions = [self.names.index(name) for name in header.names]
+            arrays = {key: array[positions] for key, array in arrays.items()}
         return Table(
-            outline.theta,
-            outline.y,
-            names=outline.names,
-            parameters=outline.parameters,
-            row_weights=outline.row_weights,
-            left_out=outline.left_out,
-            S=outline.S,
-            **as_arguments(held),
+            header.theta,
+            header.y,
+            names=header.names,
+            parameters=header.parameters,
+            row_weights=header.row_weights,
+            left_out=header.failed,
+            S=header.S,
+            **as_arguments(arrays),
         )
 
 
@@ -143,42 +142,23 @@ class Memory:
 MEMORY = 2**32
 
 
-def digest(array: np.ndarray) -> str:
-    """A fingerprint of an array's shape, dtype and bytes."""
-    described = f"{array.shape}{array.dtype.str}".encode()
-    return hashlib.sha256(described + np.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-class Store:
-    """Keeps parts in ``table.parts`` until ``table.zarr`` takes their place; ``table.json`` says what was asked.
+class StoredParts:
+    """Parts in ``table.parts``, until ``table.zarr`` takes their place; ``table.json`` is their record.
 
     Args:
-        directory: The directory of the run.
-        settings: What the table is made with; a store made with other settings is refused.
-        rows: Rows of a part.
+        directory: Where all three are.
+        now: What the table is made from; parts or a table made from something else are refused.
+        rows: Rows per part.
     """
 
-    def __init__(self, directory: Path, settings: dict[str, Any], rows: int) -> None:
+    def __init__(self, directory: Path, now: Record, rows: int) -> None:
         self.rows = rows
-        self.table_file, self.parts, self.record = (
-            directory / f"table.{suffix}" for suffix in ("zarr", "parts", "json")
-        )
-        # As JSON gives it back, so that tuples and lists compare equal.
-        settings = json.loads(json.dumps(settings))
-        if self.record.exists():
-            recorded = json.loads(self.record.read_text())
-            different = sorted(key for key in settings if recorded.get(key) != settings[key])
-            if different:
-                raise ValueError(
-                    f"'{directory}' holds a table made with other {', '.join(f'`{key}`' for key in different)}. "
-                    "Use another `directory`, or remove table.* there."
-                )
-        else:
-            with replacing(self.record) as temporary:
-                temporary.write_text(json.dumps(settings, indent=1))
+        self.table_file, self.parts = directory / "table.zarr", directory / "table.parts"
+        remedy = "Use another `directory`, or remove table.* there."
+        continue_or_begin(directory / "table.json", now, f"the table in '{directory}'", remedy)
 
     def finished(self) -> Table | None:
-        """The finished table, or None; one that is larger than memory should hold stays on disk."""
+        """Return the finished table, or None; one that is larger than memory should hold stays on disk."""
         recover(self.table_file)
         if not self.table_file.exists():
             return None
@@ -188,7 +168,7 @@ class Store:
         return table
 
     def find(self, job: Job) -> Part | None:
-        """The part of a job, if it was finished before. One that cannot be read is made again, with a warning."""
+        """Return the part of a job, if it was finished before; warn of one that cannot be read."""
         path = self._path(job.member.name, job.start, len(job.theta))
         if not path.exists():
             return None
@@ -199,25 +179,25 @@ class Store:
             return None
 
     def keep(self, job: Job, part: Part) -> None:
-        """Write a part. Failures are not kept: they are tried again when the run continues."""
+        """Write a part. Failures are not written: they are tried again when the work continues."""
         path = self._path(job.member.name, job.start, len(job.theta))
         with replacing(path) as temporary, temporary.open("wb") as file:
             arrays: dict[str, Any] = {str(key): array for key, array in part.statistics.items()}
             np.savez(file, **arrays)
 
-    def table(self, outline: Outline) -> Table:
+    def table(self, header: TableHeader) -> Table:
         """Write the table in the place of the parts, member by member, and return it."""
-        N = len(outline.theta)
-        with Table.create(self.table_file, N, outline.names, outline.parameters) as new:
-            new.left_out, new.S = outline.left_out, outline.S
-            new.write(0, theta=outline.theta, y=outline.y)
-            if outline.row_weights is not None:
-                new.write(0, row_weights=outline.row_weights)
-            for k, name in enumerate(outline.names):
+        N = len(header.theta)
+        with Table.create(self.table_file, N, header.names, header.parameters) as new:
+            new.left_out, new.S = header.failed, header.S
+            new.write(0, theta=header.theta, y=header.y)
+            if header.row_weights is not None:
+                new.write(0, row_weights=header.row_weights)
+            for k, name in enumerate(header.names):
                 parts = [_read(self._path(name, n, min(self.rows, N - n))) for n in range(0, N, self.rows)]
                 of_member = {
                     key: np.concatenate([part[key] for part in parts], dtype=dtype)[None]
-                    for key, dtype in outline.dtypes.items()
+                    for key, dtype in header.dtypes.items()
                 }
                 new.write(0, [k], **as_arguments(of_member))
         table = self.finished()
@@ -234,5 +214,5 @@ def _read(path: Path) -> dict[Key, np.ndarray]:
 
 
 def _key(name: str) -> Key:
-    """The table's key of a statistic: a level is a number."""
+    """Return the table's key of a statistic: a level is a number."""
     return float(name) if name[0].isdigit() else name

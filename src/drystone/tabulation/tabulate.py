@@ -1,4 +1,4 @@
-"""From members and simulations to a table: the bridge between training posteriors and stacking them."""
+"""Evaluate members on simulations: the table that stacking works on."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from tqdm import tqdm
 
 from drystone._arrays import as_integer, checked, rows_of_data
 from drystone._messages import first_few, require
+from drystone._resume import Record, digest_array
 from drystone.adapters.member import Member
 from drystone.table import Table
 from drystone.table.inputs import scaled_weights, unique_names
 from drystone.table.statistics import level_key
 from drystone.tabulation.job import Job, Plan
-from drystone.tabulation.parts import Memory, Outline, Store, Tally, digest
-from drystone.tabulation.workers import parts
+from drystone.tabulation.parts import InMemoryParts, Outcomes, StoredParts, TableHeader
+from drystone.tabulation.workers import tabulate_jobs
 
 __all__ = ["tabulate"]
 
-# Rows of a job: what a worker is given at once and what a killed run may lose.
+# Rows per job: sent to a worker at once, and lost at most if the process is killed.
 CHUNK = 1000
 
 
@@ -44,7 +45,7 @@ def tabulate(
     parameters: Sequence[str] | None = None,
     row_weights: Any = None,
 ) -> Table:
-    r"""Ask every member about every simulation: :math:`\log q_k(\theta_n \mid y_n)`, and draws from it.
+    r"""Evaluate every member on every simulation: :math:`\log q_k(\theta_n \mid y_n)`, and draws from it.
 
     Of the draws only their statistics are kept: ranks of the true parameters, means, covariances and quantiles.
     Rows are worked through in small blocks, so memory does not grow with ``draws``. The result depends on the
@@ -60,7 +61,7 @@ def tabulate(
             ``log_prob(theta, y)`` or ``sample(n, y)``; see :mod:`drystone.adapters` for other libraries'.
         theta: True parameters of simulations that no member was trained on, (N, d).
         y: Their data, (N, ...). Members always get at least two axes: N numbers are given to them as (N, 1).
-        draws: Draws a member and simulation; 0 for densities alone.
+        draws: Draws per member and simulation; 0 for densities alone.
         keep_draws: Keep the draws too (the energy score and sample aggregation need them): K·N·S·d numbers.
         levels: Of the quantiles. Intervals of a mixture need those of its members at several levels, or draws.
         seed: Of all draws.
@@ -70,11 +71,11 @@ def tabulate(
         time_limit: Seconds that each member may take; one that takes longer is stopped, with the process it runs
             in, and left out. With a ``client`` it is left behind in a thread, since a cluster's worker cannot be
             stopped.
-        chunk: Rows a member is given to a worker for at once.
+        chunk: Rows per job of a worker.
         directory: Where finished parts are kept and, in the end, ``table.zarr``. The same call continues after a
-            kill, and reads a finished table. After a change of the members use another directory. Memory then
-            holds one member's rows at a time, and a table of more than 4 GiB stays on disk
-            (:meth:`drystone.Table.open`).
+            kill, and reads a finished table; a call with other arguments is a :class:`~drystone.StaleError`. After
+            a change of the members use another directory. Memory then holds one member's rows at a time, and a
+            table of more than 4 GiB stays on disk (:meth:`drystone.Table.open`).
         parameters: Names of θ.
         row_weights: See :class:`~drystone.Table`.
 
@@ -109,55 +110,73 @@ def tabulate(
     )
     workers, chunk = as_integer("workers", workers), as_integer("chunk", chunk)
     rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
-    kept: Memory | Store = Memory(list(named), len(theta))
+    store: InMemoryParts | StoredParts = InMemoryParts(list(named), len(theta))
     if directory is not None:
         require("zarr", "files", "`directory`")
-        asked = {"names": list(named), "draws": plan.draws, "levels": plan.levels, "keep_draws": plan.keep_draws}
-        asked |= {"seed": plan.seed, "theta": digest(theta), "y": digest(y), "parameters": parameters}
-        asked["row_weights"] = None if row_weights is None else digest(row_weights)
-        kept = Store(Path(directory), asked, rows)
-        if (table := kept.finished()) is not None:
+        store = StoredParts(Path(directory), _record(list(named), plan, theta, y, parameters, row_weights), rows)
+        if (table := store.finished()) is not None:
             if table.left_out:
                 _warn_of(table.left_out, len(named), " Remove table.* from the directory to try them again.")
             return table
 
-    tally = Tally(list(named))
+    outcomes = Outcomes(list(named))
 
     def missing() -> Iterator[Job]:
-        """Jobs that remain, made when they are asked for; none for a member that has failed meanwhile."""
+        """Yield the jobs that remain; none for a member that has failed meanwhile."""
         for name, member in named.items():
             for start in range(0, len(theta), rows):
-                if name in tally.left_out:
+                if name in outcomes.failed:
                     break
                 job = Job(member, plan, start, theta[start : start + rows], y[start : start + rows])
-                part = kept.find(job)
+                part = store.find(job)
                 if part is None:
                     yield job
                 else:
-                    tally.count(job, part)
+                    outcomes.add(job, part)
                     progress.update(len(job.theta))
 
     with tqdm(total=len(named) * len(theta), unit=" rows", disable=None) as progress:
-        for job, part in parts(missing(), workers, client, stoppable=plan.limit is not None):
+        for job, part in tabulate_jobs(missing(), workers, client, stoppable=plan.limit is not None):
             if not part.reason:
-                kept.keep(job, part)
-            tally.count(job, part)
+                store.keep(job, part)
+            outcomes.add(job, part)
             progress.update(len(job.theta))
-    if not tally.names:
-        raise RuntimeError(f"every member failed. {_reasons(tally.left_out)}")
-    if tally.left_out:
-        _warn_of(tally.left_out, len(named))
-    for keys, names in tally.lacking().items():
+    if not outcomes.names:
+        raise RuntimeError(f"every member failed. {_reasons(outcomes.failed)}")
+    if outcomes.failed:
+        _warn_of(outcomes.failed, len(named))
+    for keys, names in outcomes.lacking().items():
         absent = ", ".join(f"`{key}`" for key in keys)
         warnings.warn(f"the table has no {absent}: {first_few(names)} cannot give it.", stacklevel=2)
-    S = plan.draws if "rank" in tally.dtypes else None
-    return kept.table(
-        Outline(theta, y, row_weights, tally.names, parameters, tally.dtypes, dict(tally.left_out), S)
+    S = plan.draws if "rank" in outcomes.dtypes else None
+    return store.table(
+        TableHeader(theta, y, row_weights, outcomes.names, parameters, outcomes.dtypes, dict(outcomes.failed), S)
     )
 
 
+def _record(
+    names: Sequence[str],
+    plan: Plan,
+    theta: np.ndarray,
+    y: np.ndarray,
+    parameters: Sequence[str],
+    row_weights: np.ndarray | None,
+) -> Record:
+    """Return what the table is made from."""
+    settings = {
+        "names": names,
+        "draws": plan.draws,
+        "levels": plan.levels,
+        "keep_draws": plan.keep_draws,
+        "seed": plan.seed,
+        "parameters": parameters,
+    }
+    weights = None if row_weights is None else digest_array(row_weights)
+    return Record(settings, {"theta": digest_array(theta), "y": digest_array(y), "row_weights": weights})
+
+
 def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Member]:
-    """Members by name: a mapping's keys, an ensemble's names, or member_0 and so on."""
+    """Return members by name: a mapping's keys, an ensemble's names, or member_0 and so on."""
     if not isinstance(members, Mapping | Sequence):
         raise TypeError(
             "`members` must be a mapping of names to posteriors or a sequence of posteriors; "
@@ -174,12 +193,12 @@ def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Memb
     return {name: Member(name, member, d) for name, member in pairs}
 
 
-def _warn_of(left_out: Mapping[str, str], K: int, hint: str = "") -> None:
-    warnings.warn(f"{len(left_out)} of {K} members are left out. {_reasons(left_out)}{hint}", stacklevel=3)
+def _warn_of(failed: Mapping[str, str], K: int, hint: str = "") -> None:
+    warnings.warn(f"{len(failed)} of {K} members are left out. {_reasons(failed)}{hint}", stacklevel=3)
 
 
-def _reasons(left_out: Mapping[str, str]) -> str:
-    return "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in left_out.items()) + "."
+def _reasons(failed: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in failed.items()) + "."
 
 
 def _levels(levels: Sequence[float]) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Where jobs are worked on: in this process, in processes that can be stopped, or on a cluster."""
+"""Jobs worked on in this process, in processes that can be stopped, or on a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import cloudpickle
 from drystone._parallel import QUEUE_DEPTH, as_completed, exit_with_parent, release_generators, worker_pool
 from drystone.tabulation.job import Job, Part, described, tabulate_rows, too_slow
 
-__all__ = ["parts"]
+__all__ = ["tabulate_jobs"]
 
 # Exit code of a process that gave up its member and itself with it.
 GAVE_UP = 75
@@ -23,8 +23,10 @@ GAVE_UP = 75
 LAST_RESORT = 60
 
 
-def parts(jobs: Iterable[Job], workers: int, client: Any, *, stoppable: bool) -> Iterator[tuple[Job, Part]]:
-    """Yield each job with what came of it, in the order in which they end.
+def tabulate_jobs(
+    jobs: Iterable[Job], workers: int, client: Any, *, stoppable: bool
+) -> Iterator[tuple[Job, Part]]:
+    """Yield each job with its part, in the order in which they end.
 
     With ``stoppable`` one worker on this machine is a process too, which can be stopped.
     """
@@ -51,7 +53,7 @@ def parts(jobs: Iterable[Job], workers: int, client: Any, *, stoppable: bool) ->
 
 
 def _sender(submit: Callable[[bytes, Job], Any]) -> Callable[[Job], Any]:
-    """What packs a job and submits it; a member that cannot be packed is a job that has failed."""
+    """Return a function that packs a job and submits it; a member that cannot be packed is a failed job."""
 
     def send(job: Job) -> Any:
         try:

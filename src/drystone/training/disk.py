@@ -25,7 +25,7 @@ from drystone.flows.flow import Flow
 from drystone.simulation.support import Support
 from drystone.training.engines.loop import State
 from drystone.training.member import History, TrainedMember
-from drystone.training.preprocessing import Conditioning, Scaling
+from drystone.training.preprocessing import DataTransform, Scaling
 from drystone.training.sweep import Configuration
 
 if TYPE_CHECKING:
@@ -35,23 +35,25 @@ __all__ = ["Stored", "save", "save_diverged", "scan"]
 
 FORMAT = 1
 TIMINGS = "timings.jsonl"
+# Fields of a configuration that version 0.1 wrote under another name.
+RENAMED = {"averaging": "ema_decay"}
 
 
 def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
-    """Write a member; ``fingerprint`` says what it was trained on, so that training can be resumed."""
-    conditioning = member.conditioning
+    """Write a member; ``fingerprint`` is that of its data and settings, so that training can be resumed."""
+    data_transform = member.data_transform
     arrays = {
         "flow": member.flow.parameters,
         "support.lower": member.support.lower,
         "support.upper": member.support.upper,
         "scaling.shift": member.scaling.shift,
         "scaling.scale": member.scaling.scale,
-        "conditioning.log": conditioning.log,
-        "conditioning.shift": conditioning.scaling.shift,
-        "conditioning.scale": conditioning.scaling.scale,
+        "conditioning.log": data_transform.log,
+        "conditioning.shift": data_transform.scaling.shift,
+        "conditioning.scale": data_transform.scaling.scale,
     }
-    if conditioning.mean is not None and conditioning.axes is not None:
-        arrays |= {"conditioning.mean": conditioning.mean, "conditioning.axes": conditioning.axes}
+    if data_transform.mean is not None and data_transform.axes is not None:
+        arrays |= {"conditioning.mean": data_transform.mean, "conditioning.axes": data_transform.axes}
     if member.embedding is not None:
         from drystone.training.engines.torch import embedding_state
 
@@ -59,7 +61,7 @@ def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
     for epoch, state in member.snapshots.items():
         arrays |= {f"snapshot.{epoch}.{key}": value for key, value in state.items()}
     with replacing(directory / f"{member.name}.safetensors") as temporary:
-        # Not its `save_file`, which lets nobody else read the file.
+        # Not its `save_file`, which makes the file readable for its owner alone.
         temporary.write_bytes(safetensors.save({key: np.asarray(a, order="C") for key, a in arrays.items()}))
         sha256 = digest(temporary)
     _note_time(directory, member)
@@ -70,7 +72,7 @@ def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
         "sha256": sha256,
         "diverged": False,
         "embedding": member.embedding is not None,
-        "clip": conditioning.clip,
+        "clip": data_transform.clip,
         "architecture": asdict(member.flow.architecture),
         "configuration": asdict(member.configuration),
         "history": {key: value for key, value in asdict(member.history).items() if key != "seconds"},
@@ -90,17 +92,17 @@ def _note_time(directory: Path, member: TrainedMember) -> None:
 
 
 def _seconds(directory: Path, name: str) -> float:
-    """How long the training of a member took, by the last line that says so; NaN if none does."""
+    """Return how long the training of a member took, by the last line that says so; NaN if none does."""
     path = directory / TIMINGS
-    found = math.nan
+    seconds = math.nan
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
             entry = json.loads(line)
         except json.JSONDecodeError:  # the process was killed while it wrote this line
             continue
         if entry["name"] == name:
-            found = float(entry["seconds"])
-    return found
+            seconds = float(entry["seconds"])
+    return seconds
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
@@ -123,7 +125,7 @@ class Stored:
 
     @property
     def fingerprint(self) -> str:
-        """What it was trained on and how."""
+        """Of its data and settings: see :mod:`drystone.training.fingerprint`."""
         return self.description["fingerprint"]
 
     @property
@@ -134,7 +136,8 @@ class Stored:
     @property
     def configuration(self) -> Configuration:
         """Its hyperparameters."""
-        return Configuration(**self.description["configuration"])
+        stored: dict[str, Any] = self.description["configuration"]
+        return Configuration(**{RENAMED.get(key, key): value for key, value in stored.items()})
 
     @cached_property
     def history(self) -> History:
@@ -159,7 +162,7 @@ class Stored:
         architecture = dict(self.description["architecture"])
         if architecture["orders"] is not None:
             architecture["orders"] = tuple(tuple(order) for order in architecture["orders"])
-        conditioning = Conditioning(
+        data_transform = DataTransform(
             arrays["conditioning.log"],
             Scaling(arrays["conditioning.shift"], arrays["conditioning.scale"]),
             self.description["clip"],
@@ -171,7 +174,7 @@ class Stored:
             flow=Flow(Architecture(**architecture), arrays["flow"]),
             support=Support(arrays["support.lower"], arrays["support.upper"]),
             scaling=Scaling(arrays["scaling.shift"], arrays["scaling.scale"]),
-            conditioning=conditioning,
+            data_transform=data_transform,
             configuration=self.configuration,
             history=self.history,
             snapshots=_snapshots(arrays),

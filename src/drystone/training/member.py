@@ -13,7 +13,7 @@ from drystone._messages import require
 from drystone.flows.flow import Flow
 from drystone.simulation.support import Support
 from drystone.training.engines.loop import State
-from drystone.training.preprocessing import Conditioning, Scaling
+from drystone.training.preprocessing import DataTransform, Scaling
 from drystone.training.sweep import Configuration
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class History:
 class TrainedMember:
     r"""A conditional flow with everything between it and the user's units.
 
-    With the support's bijection :math:`s`, the scaling :math:`z` and the conditioning :math:`c`,
+    With the support's bijection :math:`s`, the scaling :math:`z` and the transform :math:`c` of the data,
 
     .. math:: \log q(\theta \mid y) = \log q_f(z(s(\theta)) \mid c(y)) + \log |\det s'| + \log |\det z'|
 
@@ -58,18 +58,18 @@ class TrainedMember:
         flow: The density in standardised coordinates.
         support: Where the prior lives.
         scaling: Standardises the unconstrained parameters.
-        conditioning: What the network sees of y.
+        data_transform: From y to what the network sees of it.
         configuration: The hyperparameters it was trained with.
         history: How training went.
         snapshots: What had been learnt after given epochs.
-        embedding: A torch module between the conditioning and the flow, or ``None``.
+        embedding: A torch module between the data transform and the flow, or ``None``.
     """
 
     name: str
     flow: Flow
     support: Support
     scaling: Scaling
-    conditioning: Conditioning
+    data_transform: DataTransform
     configuration: Configuration
     history: History
     snapshots: Mapping[int, State] = field(default_factory=dict, repr=False)
@@ -98,7 +98,7 @@ class TrainedMember:
 
     def context(self, y: NDArray) -> NDArray[np.float32]:
         """Return what the flow is conditioned on, (N, c)."""
-        c = self.conditioning(y)
+        c = self.data_transform(y)
         if self.embedding is None:
             return c
         from drystone.training.engines.torch import embed

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-__all__ = ["Conditioning", "Scaling"]
+__all__ = ["DataTransform", "Scaling"]
 
 # Rows of y transformed at a time.
 CHUNK = 8192
@@ -51,8 +51,8 @@ class Scaling:
 
 
 @dataclass(frozen=True)
-class Conditioning:
-    r"""What a network sees of y: logarithms where asked, standardised, clipped, and reduced by PCA if asked.
+class DataTransform:
+    r"""A transform of y for networks: logarithms of some columns, standardised, clipped, and reduced by PCA.
 
     .. math:: v = \mathrm{clip}\left(\frac{l(y) - \mu}{\sigma}, \pm b\right), \qquad c = (v - \bar v) P
 
@@ -81,7 +81,7 @@ class Conditioning:
         log: bool | Sequence[int] = False,
         clip: float = 6.0,
         components: int | None = None,
-    ) -> Conditioning:
+    ) -> DataTransform:
         """Fit on training rows y (N, c), or (N, …) for structured data, which is then scaled as a whole."""
         if clip <= 0:
             raise ValueError(f"`clip_y` must be positive; got {clip}. Use float('inf') not to clip.")

@@ -32,8 +32,8 @@ class Configuration:
         dropout: Share of hidden units dropped in training.
         batch_size: Rows per step.
         learning_rate: Adam's.
-        averaging: The member is a running average of what it learns: after each epoch this share of the average
-            stays, and the rest is replaced by the epoch's parameters. 0 is no averaging.
+        ema_decay: The member is an exponential moving average of its parameters: after each epoch this share of
+            the average stays, and the rest is replaced by the epoch's parameters. 0 is no averaging.
     """
 
     family: Family = "maf"
@@ -46,13 +46,13 @@ class Configuration:
     dropout: float = 0.0
     batch_size: int = 50
     learning_rate: float = 5e-4
-    averaging: float = 0.0
+    ema_decay: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1); got {self.dropout}.")
-        if not 0 <= self.averaging < 1:
-            raise ValueError(f"`averaging` must be in [0, 1); got {self.averaging}.")
+        if not 0 <= self.ema_decay < 1:
+            raise ValueError(f"`ema_decay` must be in [0, 1); got {self.ema_decay}.")
         if self.batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1; got {self.batch_size}.")
         if not self.learning_rate > 0:
@@ -99,7 +99,7 @@ class Sweep:
     learning_rate: tuple[float, float] = (3e-4, 2e-3)
     activation: Literal["relu", "tanh"] = "relu"
     shuffle: bool = True
-    averaging: float = 0.0
+    ema_decay: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("transforms", "units", "layers", "bins", "dropout", "batch_size", "learning_rate"):
@@ -157,7 +157,7 @@ class Sweep:
             dropout=float(rng.uniform(*self.dropout)),
             batch_size=integer(*self.batch_size),
             learning_rate=logarithmic(*self.learning_rate),
-            averaging=self.averaging,
+            ema_decay=self.ema_decay,
         )
 
 

@@ -40,22 +40,22 @@ class MemberModule(nn.Module):
         super().__init__()
         self.flow = to_zuko(member.flow)
         self.embedding = member.embedding
-        conditioning = member.conditioning
-        self.clip = conditioning.clip
+        data_transform = member.data_transform
+        self.clip = data_transform.clip
         constants = {
             "lower": member.support.lower,
             "upper": member.support.upper,
             "shift": member.scaling.shift,
             "scale": member.scaling.scale,
-            "y_shift": conditioning.scaling.shift,
-            "y_scale": conditioning.scaling.scale,
-            "y_mean": conditioning.mean,
-            "y_axes": conditioning.axes,
+            "y_shift": data_transform.scaling.shift,
+            "y_scale": data_transform.scaling.scale,
+            "y_mean": data_transform.mean,
+            "y_axes": data_transform.axes,
         }
         for name, value in constants.items():
             tensor = None if value is None else torch.from_numpy(np.array(value, np.float32))
             self.register_buffer(name, tensor)
-        self.register_buffer("y_log", torch.from_numpy(np.array(conditioning.log)))
+        self.register_buffer("y_log", torch.from_numpy(np.array(data_transform.log)))
 
     def forward(self, y: torch.Tensor) -> zuko.distributions.NormalizingFlow:
         """Return the posterior at each row of y (…, c)."""

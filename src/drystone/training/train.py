@@ -8,7 +8,6 @@ does not depend on how many run at once, on where, or on whether training was in
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from tqdm import tqdm
 
 from drystone._messages import require
 from drystone._parallel import Executor, as_completed, cores, worker_pool
+from drystone._resume import Record, check_same
 from drystone.errors import ConvergenceWarning
 from drystone.flows.flow import Flow
 from drystone.flows.kernels.blas import single_threaded
@@ -30,8 +30,9 @@ from drystone.training.disk import Stored
 from drystone.training.engines.job import Job, Outcome, run
 from drystone.training.engines.loop import Data, Schedule
 from drystone.training.ensemble import Ensemble
+from drystone.training.fingerprint import fingerprint_of_data, fingerprint_of_member
 from drystone.training.member import History, TrainedMember
-from drystone.training.preprocessing import Conditioning, Scaling
+from drystone.training.preprocessing import DataTransform, Scaling
 from drystone.training.sweep import Configuration, Family, Sweep
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def train(
     directory: str | os.PathLike[str] | None = None,
     epochs: int = 1000,
     patience: int | None = 20,
-    cuts: int = 0,
+    lr_drops: int = 0,
     validation: float = 0.1,
     snapshots: Sequence[int] = (),
     log_y: bool | Sequence[int] = False,
@@ -80,12 +81,13 @@ def train(
             ``support`` has them), infinite where there is no bound. The posteriors then keep to it.
         workers: Members trained at once; ``None`` is one per core. The torch engine trains one at a time.
         client: A ``dask.distributed.Client``, or any executor with ``submit``, to train on instead.
-        directory: Where members are written as they finish. Calling again with the same arguments continues.
+        directory: Where members are written as they finish. Calling again with the same arguments continues;
+            members there of other arguments are a :class:`~drystone.StaleError`.
         epochs: The most epochs.
         patience: Stop after so many epochs without a better validation loss; ``None`` for exactly ``epochs``.
             The best parameters are kept in either case.
-        cuts: How often, before stopping, the learning rate is cut to three tenths and patience counted anew. With
-            a patience of about 8, three cuts make better members in less time.
+        lr_drops: How often, before stopping, the learning rate is lowered to three tenths and patience counted
+            anew. With a patience of about 8, three drops make better members in less time.
         validation: Share of the rows held out of training, the same rows for all members.
         snapshots: Epochs after which a copy of the parameters is kept, for ``ensemble.snapshot(epoch)``.
         log_y: Take logarithms of y, of all columns or of those listed.
@@ -107,16 +109,19 @@ def train(
     x = _unbounded(theta, support)
     scaling = Scaling.fit(x[training])
     with single_threaded():  # rounding must not depend on the number of cores
-        conditioning = Conditioning.fit(y[training], log=log_y, clip=clip_y, components=components)
-        data = Data(scaling.apply(x).astype(np.float32), conditioning(y), training, held_out)
+        data_transform = DataTransform.fit(y[training], log=log_y, clip=clip_y, components=components)
+        data = Data(scaling.apply(x).astype(np.float32), data_transform(y), training, held_out)
 
-    schedule = Schedule(epochs, patience, tuple(sorted(set(snapshots))), cuts)
+    schedule = Schedule(epochs, patience, tuple(sorted(set(snapshots))), lr_drops)
     maker = getattr(embedding, "__qualname__", type(embedding).__name__)
-    common = _digest(theta, y, support, validation, log_y, clip_y, components, schedule, engine, maker)
+    common = fingerprint_of_data(
+        theta, y, support=support, validation=validation, log_y=log_y, clip_y=clip_y, components=components,
+        schedule=schedule, engine=engine, embedding=maker,
+    )  # fmt: skip
     jobs = [
         Job(
             f"{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule, embedding,
-            device, fingerprint=hashlib.sha256(repr((common, seed, k, configuration)).encode()).hexdigest(),
+            device, fingerprint_of_member(common, seed, k, configuration),
         )
         for k, configuration in enumerate(_configurations(members, family, sweep, seed))
     ]  # fmt: skip
@@ -137,7 +142,7 @@ def train(
             if outcome.fit.diverged:
                 done[job.name] = None
             else:
-                done[job.name] = _member(job.name, outcome, support, scaling, conditioning)
+                done[job.name] = _member(job.name, outcome, support, scaling, data_transform)
             if directory is not None:
                 _write(job, done[job.name], Path(directory))
             _show(bar, done)
@@ -210,14 +215,6 @@ def _configurations(
     return [sweep.draw(family, np.random.default_rng(s)) for s in seeds]
 
 
-def _digest(theta: NDArray, y: NDArray, *settings: object) -> str:
-    """Sum up what the members have in common, so that a directory is never continued with other data."""
-    digest = hashlib.sha256(repr(settings).encode())
-    for array in (theta, y):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
 def _finished(
     jobs: Sequence[Job], directory: str | os.PathLike[str] | None, embedding: Callable[[], nn.Module] | None
 ) -> dict[str, TrainedMember | Stored | None]:
@@ -229,17 +226,17 @@ def _finished(
         path = Path(directory, f"{job.name}.json")
         if path.exists():
             stored = storage.read(path, embedding)
-            if stored.fingerprint != job.fingerprint:
-                raise ValueError(
-                    f"{path} was trained on other data or with other settings; choose another `directory`."
-                )
+            recorded, now = (
+                Record(inputs={"its data or settings": f}) for f in (stored.fingerprint, job.fingerprint)
+            )
+            check_same(recorded, now, str(path), "Choose another `directory`.")
             stored.check()
             done[job.name] = None if stored.diverged else stored
     return done
 
 
 def _member(
-    name: str, outcome: Outcome, support: Support, scaling: Scaling, conditioning: Conditioning
+    name: str, outcome: Outcome, support: Support, scaling: Scaling, data_transform: DataTransform
 ) -> TrainedMember:
     fit = outcome.fit
     return TrainedMember(
@@ -247,7 +244,7 @@ def _member(
         flow=Flow(outcome.architecture, fit.state["flow"]),
         support=support,
         scaling=scaling,
-        conditioning=conditioning,
+        data_transform=data_transform,
         configuration=outcome.configuration,
         history=History(
             tuple(fit.losses), tuple(fit.validation), fit.best_epoch, outcome.restarts, outcome.seconds

@@ -25,16 +25,18 @@ class Scripted:
     def validation_loss(self):
         return self.validation[self.epochs - 1]
 
-    def slow_down(self, factor):
+    def scale_learning_rate(self, factor):
         self.rate *= factor
 
     def state(self):
         return {"flow": np.array([self.epochs])}
 
 
-def run(validation, epochs=100, patience=None, snapshots=(), cuts=0):
+def run(validation, epochs=100, patience=None, snapshots=(), lr_drops=0):
     learner = Scripted(validation)
-    result = fit(learner, np.arange(10, 17), Schedule(epochs, patience, snapshots, cuts), np.random.default_rng(0))
+    result = fit(
+        learner, np.arange(10, 17), Schedule(epochs, patience, snapshots, lr_drops), np.random.default_rng(0)
+    )
     return learner, result
 
 
@@ -48,14 +50,14 @@ def test_the_best_parameters_are_kept_and_patience_is_counted_from_them():
 
 def test_the_learning_rate_is_cut_before_giving_up():
     losses = [3.0, 1.0, 2.0, 2.0, 0.9, 2.0, 2.0, 2.0, 2.0, 0.0]
-    learner, result = run(losses, patience=2, cuts=2)
+    learner, result = run(losses, patience=2, lr_drops=2)
     # Stalled after epochs 4 and 7, for good after 9.
     np.testing.assert_allclose(learner.rates, [1, 1, 1, 1, 0.3, 0.3, 0.3, 0.09, 0.09])
     assert result.best_epoch == 5
 
 
 def test_cuts_are_not_negative():
-    with pytest.raises(ValueError, match="`cuts` must not be negative; got -1"):
+    with pytest.raises(ValueError, match="`lr_drops` must not be negative; got -1"):
         Schedule(10, 2, (), -1)
 
 

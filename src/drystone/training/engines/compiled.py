@@ -19,7 +19,7 @@ CLIP = np.float32(5.0)
 class CompiledLearner:
     """A flow, Adam's running means, and the state of the dropout's generator, all changed in place.
 
-    ``average`` is what is evaluated and kept: the parameters themselves, unless they are averaged over epochs.
+    ``average`` is what is evaluated and returned: the parameters themselves, unless they are averaged over epochs.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class CompiledLearner:
             self.architecture.runs, self.data.x, self.data.y, rows, min(configuration.batch_size, rows.size),
             np.float32(self.rate), CLIP, np.float32(configuration.dropout),
         )  # fmt: skip
-        stays = np.float32(configuration.averaging)
-        self.average = stays * self.average + (1 - stays) * self.parameters
+        decay = np.float32(configuration.ema_decay)
+        self.average = decay * self.average + (1 - decay) * self.parameters
         return loss
 
     def validation_loss(self) -> float:
@@ -55,7 +55,7 @@ class CompiledLearner:
         density.log_prob(self.architecture.plan, self.average, *self.validation, log_q)
         return -float(log_q.mean(dtype=np.float64))
 
-    def slow_down(self, factor: float) -> None:
+    def scale_learning_rate(self, factor: float) -> None:
         """Multiply the learning rate by a factor."""
         self.rate *= factor
 

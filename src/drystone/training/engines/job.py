@@ -21,7 +21,7 @@ __all__ = ["Job", "Outcome", "run"]
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be trained and how.
+    """One member to be trained.
 
     Args:
         name: The member's name.
@@ -29,7 +29,7 @@ class Job:
         key: Names its stream of random numbers, with the restart appended.
         seed: The ensemble's seed.
         engine: ``"compiled"`` or ``"torch"``.
-        schedule: When to stop and what to keep.
+        schedule: When to stop, and what to save.
         embedding: Makes the embedding module; torch only.
         device: Torch only.
         fingerprint: Tells this training from any other.
@@ -48,7 +48,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job; after a restart the configuration has the lowered learning rate."""
+    """The result of a job; after a restart the configuration has the lowered learning rate."""
 
     architecture: Architecture
     configuration: Configuration

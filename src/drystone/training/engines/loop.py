@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit"]
 
-# The learning rate is multiplied by this when it is cut.
-CUT = 0.3
+# The learning rate is multiplied by this at each drop.
+LR_DROP = 0.3
 
 # Everything that is learnt, by name: "flow", and with an embedding "embedding.<name>".
 State = dict[str, NDArray]
@@ -30,27 +30,27 @@ class Data:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When to stop and what to keep.
+    """When to stop, and what to save.
 
     Args:
         epochs: The most epochs.
         patience: Stop after so many epochs without a better validation loss; ``None`` never.
         snapshots: Epochs after which the parameters are kept.
-        cuts: How often, before stopping, the learning rate is cut instead.
+        lr_drops: How often, before stopping, the learning rate is lowered instead.
     """
 
     epochs: int
     patience: int | None
     snapshots: tuple[int, ...]
-    cuts: int = 0
+    lr_drops: int = 0
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ValueError(f"`epochs` must be at least 1; got {self.epochs}.")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"`patience` must be at least 1, or None; got {self.patience}.")
-        if self.cuts < 0:
-            raise ValueError(f"`cuts` must not be negative; got {self.cuts}.")
+        if self.lr_drops < 0:
+            raise ValueError(f"`lr_drops` must not be negative; got {self.lr_drops}.")
 
 
 class Learner(Protocol):
@@ -64,7 +64,7 @@ class Learner(Protocol):
         """Return the mean loss on the validation rows."""
         ...
 
-    def slow_down(self, factor: float) -> None:
+    def scale_learning_rate(self, factor: float) -> None:
         """Multiply the learning rate by a factor."""
         ...
 
@@ -75,7 +75,7 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class Fit:
-    """What came of training: the best state, the snapshots, and the losses after each epoch."""
+    """A finished training: the best state, the snapshots, and the losses after each epoch."""
 
     state: State
     snapshots: dict[int, State]
@@ -95,7 +95,7 @@ def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.r
     losses: list[float] = []
     validation: list[float] = []
     snapshots: dict[int, State] = {}
-    cuts, waiting_since = 0, 0
+    drops, waiting_since = 0, 0
     for epoch in range(1, schedule.epochs + 1):
         losses.append(learner.epoch(rng.permutation(rows)))
         validation.append(learner.validation_loss())
@@ -106,10 +106,10 @@ def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.r
         if epoch in schedule.snapshots:
             snapshots[epoch] = learner.state()
         if schedule.patience is not None and epoch - waiting_since >= schedule.patience:
-            if cuts == schedule.cuts:
+            if drops == schedule.lr_drops:
                 break
-            learner.slow_down(CUT)
-            cuts, waiting_since = cuts + 1, epoch
+            learner.scale_learning_rate(LR_DROP)
+            drops, waiting_since = drops + 1, epoch
     # Snapshots after an early stop are what training ended with.
     for epoch in schedule.snapshots:
         snapshots.setdefault(epoch, learner.state())

@@ -1,6 +1,6 @@
 """Training with torch: zuko flows, any embedding of y, any device. One plain loop.
 
-What comes out is the same as from the compiled engine: the flow's parameters go back into Drystone's layout,
+The result is of the same kind as the compiled engine's: the flow's parameters go back into Drystone's layout,
 so densities and draws are computed by the compiled kernels; only the embedding stays a torch module.
 """
 
@@ -30,8 +30,8 @@ CHUNK = 4096
 class TorchLearner:
     """A zuko flow with its embedding and Adam.
 
-    ``kept_flow`` and ``kept_embedding`` are what is evaluated and kept: the flow and the embedding themselves,
-    unless they are averaged over epochs.
+    ``averaged_flow`` and ``averaged_embedding`` are what is evaluated and returned: the flow and the embedding
+    themselves, unless they are averaged over epochs.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class TorchLearner:
         self.architecture = configuration.architecture(data.x.shape[1], context.shape[1], rng)
         self.flow = to_zuko(Flow.initial(self.architecture, rng), configuration.dropout).to(device)
         self.parts = nn.ModuleList([self.flow] if self.embedding is None else [self.flow, self.embedding])
-        self.averaged = configuration.averaging > 0
-        self.kept_flow = copy.deepcopy(self.flow) if self.averaged else self.flow
-        self.kept_embedding = copy.deepcopy(self.embedding) if self.averaged else self.embedding
+        self.averaged = configuration.ema_decay > 0
+        self.averaged_flow = copy.deepcopy(self.flow) if self.averaged else self.flow
+        self.averaged_embedding = copy.deepcopy(self.embedding) if self.averaged else self.embedding
         self.adam = torch.optim.Adam(self.parts.parameters(), lr=configuration.learning_rate)
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
@@ -73,39 +73,39 @@ class TorchLearner:
             self.adam.step()
             total += loss.item()
         if self.averaged:
-            self._average(self.kept_flow, self.flow)
-            if self.embedding is not None and self.kept_embedding is not None:
-                self._average(self.kept_embedding, self.embedding)
+            self._average(self.averaged_flow, self.flow)
+            if self.embedding is not None and self.averaged_embedding is not None:
+                self._average(self.averaged_embedding, self.embedding)
         return total / len(batches)
 
     @torch.no_grad()
-    def _average(self, kept: nn.Module, learnt: nn.Module) -> None:
-        for average, new in zip(kept.parameters(), learnt.parameters(), strict=True):
-            average.lerp_(new, 1 - self.configuration.averaging)
-        for average, new in zip(kept.buffers(), learnt.buffers(), strict=True):
+    def _average(self, averaged: nn.Module, learnt: nn.Module) -> None:
+        for average, new in zip(averaged.parameters(), learnt.parameters(), strict=True):
+            average.lerp_(new, 1 - self.configuration.ema_decay)
+        for average, new in zip(averaged.buffers(), learnt.buffers(), strict=True):
             average.copy_(new)
 
     @torch.no_grad()
     def validation_loss(self) -> float:
         """Return the mean negative log density on the validation rows."""
-        self.kept_flow.eval()
-        if self.kept_embedding is not None:
-            self.kept_embedding.eval()
+        self.averaged_flow.eval()
+        if self.averaged_embedding is not None:
+            self.averaged_embedding.eval()
         total = 0.0
         for rows in torch.from_numpy(self.data.validation).to(self.x.device).split(CHUNK):
-            context = self._context(self.y[rows], self.kept_embedding)
-            total -= self.kept_flow(context).log_prob(self.x[rows]).sum().item()
+            context = self._context(self.y[rows], self.averaged_embedding)
+            total -= self.averaged_flow(context).log_prob(self.x[rows]).sum().item()
         return total / len(self.data.validation)
 
-    def slow_down(self, factor: float) -> None:
+    def scale_learning_rate(self, factor: float) -> None:
         """Multiply the learning rate by a factor."""
         for group in self.adam.param_groups:
             group["lr"] *= factor
 
     def state(self) -> State:
         """Return a copy of the flow's parameters and the embedding's."""
-        state = {"flow": parameters_of(self.kept_flow, self.architecture)}
-        return state if self.kept_embedding is None else state | embedding_state(self.kept_embedding)
+        state = {"flow": parameters_of(self.averaged_flow, self.architecture)}
+        return state if self.averaged_embedding is None else state | embedding_state(self.averaged_embedding)
 
     @staticmethod
     def _context(y: torch.Tensor, embedding: nn.Module | None) -> torch.Tensor:

@@ -1,0 +1,88 @@
+"""Fingerprints of members: what each was trained on and how, as one SHA-256.
+
+A fingerprint is taken of a text with an explicit list of fields. The text is the one that version 0.1 took, so
+that its directories are continued: names in it are those of 0.1, whatever the code calls them now. A setting that
+is added later is appended to the text only where it differs from its default.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drystone.simulation.support import Support
+from drystone.training.engines.loop import Schedule
+from drystone.training.sweep import Configuration
+
+__all__ = ["fingerprint_of_data", "fingerprint_of_member"]
+
+
+def fingerprint_of_data(
+    theta: NDArray,
+    y: NDArray,
+    *,
+    support: Support,
+    validation: float,
+    log_y: bool | Sequence[int],
+    clip_y: float,
+    components: int | None,
+    schedule: Schedule,
+    engine: str,
+    embedding: str,
+) -> str:
+    """Return the fingerprint of everything that the members of one training have in common."""
+    texts = [
+        _text("Support", lower=_array(support.lower), upper=_array(support.upper)),
+        repr(validation),
+        repr(log_y),
+        repr(clip_y),
+        repr(components),
+        _text(
+            "Schedule",
+            epochs=repr(schedule.epochs),
+            patience=repr(schedule.patience),
+            snapshots=repr(schedule.snapshots),
+            cuts=repr(schedule.lr_drops),
+        ),
+        repr(engine),
+        repr(embedding),
+    ]
+    digest = hashlib.sha256(f"({', '.join(texts)})".encode())
+    for array in (theta, y):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def fingerprint_of_member(common: str, seed: int, k: int, configuration: Configuration) -> str:
+    """Return the fingerprint of the k-th member, given that of the data."""
+    described = _text(
+        "Configuration",
+        family=repr(configuration.family),
+        transforms=repr(configuration.transforms),
+        units=repr(configuration.units),
+        layers=repr(configuration.layers),
+        activation=repr(configuration.activation),
+        bins=repr(configuration.bins),
+        shuffle=repr(configuration.shuffle),
+        dropout=repr(configuration.dropout),
+        batch_size=repr(configuration.batch_size),
+        learning_rate=repr(configuration.learning_rate),
+        averaging=repr(configuration.ema_decay),
+    )
+    return hashlib.sha256(f"({common!r}, {seed!r}, {k!r}, {described})".encode()).hexdigest()
+
+
+def _text(name: str, **fields: str) -> str:
+    return f"{name}({', '.join(f'{field}={value}' for field, value in fields.items())})"
+
+
+def _array(array: NDArray[np.float64]) -> str:
+    """Return an array as NumPy prints it by default, whatever the caller's print options are."""
+    with np.printoptions(
+        precision=8, threshold=1000, edgeitems=3, linewidth=75, suppress=False, nanstr="nan", infstr="inf",
+        formatter=None, sign="-", floatmode="maxprec", legacy=False,
+    ):  # fmt: skip
+        return repr(array)
