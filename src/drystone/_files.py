@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import uuid
@@ -13,7 +14,7 @@ from typing import Any
 
 from drystone.errors import DamagedError
 
-__all__ = ["check", "check_seal", "digest", "recover", "replacing", "seal"]
+__all__ = ["ROOT", "check", "check_seal", "check_store", "digest", "recover", "replacing", "seal"]
 
 
 @contextmanager
@@ -22,8 +23,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Works for a file and for a directory (a Zarr store). If the body raises, the temporary is removed and
     whatever stood at ``path`` is untouched. A directory cannot be exchanged in one system call: the old
-    one is renamed aside, the new one renamed in, and the old one removed. Who reads a directory first calls
-    :func:`recover`, which mends the moment between the two renamings.
+    one is renamed aside, the new one renamed in, and the old one removed. Before a directory is read
+    :func:`recover` must be called, which mends an interruption between the two renamings.
 
     Example:
         >>> import tempfile, pathlib
@@ -90,7 +91,7 @@ ROOT = "zarr.json"  # of a Zarr store: its attributes, the seal among them
 
 
 def digest(path: Path, leave_out: Collection[str] = ()) -> str:
-    """SHA-256 of a file; of a directory, of the names and digests of all files below it.
+    """Return the SHA-256 of a file; of a directory, that of the names and digests of all files below it.
 
     Args:
         path: the file or directory.
@@ -115,13 +116,19 @@ def check(path: Path, expected: str, leave_out: Collection[str] = (), remedy: st
 
 
 def seal(store: Path) -> None:
-    """Note in a Zarr store the checksum of its arrays: Zarr reads a missing chunk as fill values, silently."""
+    """Write into a Zarr store the checksum of its arrays: Zarr reads a missing chunk as fill values, silently."""
     import zarr
 
     zarr.open_group(store, mode="r+").attrs["checksum"] = digest(store, leave_out=(ROOT,))
 
 
-def check_seal(store: Path, attributes: Mapping[str, Any]) -> None:
+def check_seal(store: Path, attributes: Mapping[str, Any], remedy: str = "") -> None:
     """Raise if the arrays of a Zarr store are not those it was sealed with; a store without a seal passes."""
     if "checksum" in attributes:
-        check(store, attributes["checksum"], leave_out=(ROOT,))
+        check(store, attributes["checksum"], leave_out=(ROOT,), remedy=remedy)
+
+
+def check_store(store: Path, remedy: str = "") -> None:
+    """Do as :func:`check_seal`, with the attributes read from the store; one that is not there passes."""
+    if (store / ROOT).exists():
+        check_seal(store, json.loads((store / ROOT).read_text())["attributes"], remedy)

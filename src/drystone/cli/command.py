@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "force_option",
     "run_argument",
     "say",
+    "setting",
     "source_argument",
     "verb",
     "waiting",
@@ -92,6 +94,21 @@ cluster_option = click.option(
     metavar="ADDRESS",
     help="Work on a Dask cluster: tcp://HOST:PORT of its scheduler, or its file.",
 )
+
+
+def setting(section: type, name: str, flag: str = "", *, help: str, **options: Any) -> Callable[[Any], Any]:
+    """Make an option of a setting of `config.toml`; its help ends with the default of its section.
+
+    Args:
+        section: The section's dataclass.
+        name: Of the field.
+        flag: If it is not the field's name.
+        help: What it is.
+        options: Of `click.option`.
+    """
+    default = {field.name: field.default for field in fields(section)}[name]
+    shown = json.dumps(default) if isinstance(default, bool) else default
+    return click.option(flag or f"--{name}", name, default=None, help=f"{help}  [{shown}]", **options)
 
 
 @contextmanager

@@ -47,16 +47,16 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
             raise ValueError(f"{home.config_file} is not that of this demo, and is kept; give another directory.")
         n = asked.train + asked.stack + asked.test
         with _stage(1, "simulate", f"{n:,} draws from the prior of {asked.task}, each with its data"):
-            stages.simulate(home, config)
+            drawn = stages.simulate(home, config)
         flows = f"{config.train.members} spline flows on {asked.train:,} of them"
         with _stage(2, "train", f"{flows} (the first time ever this compiles for 20 s)"):
-            stages.train(home, config, workers=workers)
+            ensemble = stages.train(home, config, drawn=drawn, workers=workers)
         with _stage(3, "tabulate", f"what each says of the {asked.stack + asked.test:,} that none has seen"):
-            stages.tabulate(home, config)
+            table = stages.tabulate(home, config, drawn=drawn, ensemble=ensemble)
         with _stage(4, "stack", f"weights from {asked.stack:,} of these, for: {', '.join(config.fits)}"):
-            fit_all(home, config, config.fits)
+            fits = fit_all(home, config, config.fits, table=table)
         with _stage(5, "compare", f"on the other {asked.test:,}, which nothing was fitted to"):
-            evaluation = evaluate(home, config, exact=True)
+            evaluation = evaluate(home, config, exact=True, table=table, fits=fits)
         with _stage(6, "report", "all of it, with pictures"):
             command = ["drystone", "demo", str(directory), *(["--quick"] if quick else [])]
             report_of_run(home, config, evaluation, shlex.join(command))
@@ -86,13 +86,13 @@ def settings(quick: bool = False) -> Config:
         return Config(
             Simulate("two_moons", 2_000, 500, 500, seed=1),
             Train(members=4, epochs=10),
-            Tabulate(draws=100),
+            Tabulate(draws=100, keep_draws=True),
             fits,
         )
     return Config(
         Simulate("two_moons", 10_000, 1_000, 2_000, seed=1),
         Train(members=16, epochs=100),
-        Tabulate(draws=200),
+        Tabulate(draws=200, keep_draws=True),
         fits,
     )
 

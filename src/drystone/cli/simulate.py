@@ -13,9 +13,11 @@ from drystone.cli.command import (
     force_option,
     run_argument,
     say,
+    setting,
     verb,
     workers_option,
 )
+from drystone.runs.config import Simulate
 
 
 @verb(
@@ -34,10 +36,10 @@ from drystone.cli.command import (
 )
 @run_argument
 @click.option("--task", help="A name of `drystone tasks`, or module:object for a task of your own.")
-@click.option("--train", type=int, help="Rows to train on.  [10000]")
-@click.option("--stack", type=int, help="Rows to fit weights to.  [1000]")
-@click.option("--test", type=int, help="Rows to judge by.  [2000]")
-@click.option("--seed", type=int, help="Seed of the simulations.  [0]")
+@setting(Simulate, "train", type=int, help="Rows to train on.")
+@setting(Simulate, "stack", type=int, help="Rows to fit weights to.")
+@setting(Simulate, "test", type=int, help="Rows to judge by.")
+@setting(Simulate, "seed", type=int, help="Seed of the simulations.")
 @click.option("--theta", type=click.Path(path_type=Path), help="Parameters of simulations made elsewhere (.npy).")
 @click.option("--y", type=click.Path(path_type=Path), help="Their data (.npy), a row each.")
 @workers_option
@@ -62,7 +64,7 @@ def simulate(
     with the blocks that are missing.
     """
     from drystone.runs import Run, stages
-    from drystone.runs import imported as given
+    from drystone.runs.imported import import_arrays
 
     if (theta is None) != (y is None):
         raise click.UsageError("--theta and --y go together.")
@@ -70,7 +72,7 @@ def simulate(
     with home.opened(create=True), cluster_client(cluster, workers) as client:
         config = configuration(home).changed("simulate", task=task, train=train, stack=stack, test=test, seed=seed)
         if theta is not None and y is not None:
-            drawn = given.take_in(home, config, theta, y, force=force)
+            drawn = import_arrays(home, config, theta, y, force=force)
         else:
             drawn = stages.simulate(home, config, workers=workers or 1, client=client, force=force)
     (rows, d), m = drawn.theta.shape, drawn.y.shape[1]

@@ -17,17 +17,18 @@ from drystone.cli.command import (
     drop_option,
     force_option,
     say,
+    setting,
     source_argument,
     verb,
     waiting,
     workers_option,
 )
+from drystone.runs.config import Fit
 
 if TYPE_CHECKING:
-    from drystone import Stacking
+    from drystone import Stacking, Table
     from drystone._parallel import Executor, WorkerPool
     from drystone.runs import Config, Run
-    from drystone.runs.config import Fit
 
 # GiB, as Table.open has it: what takes more is worked through in blocks of rows.
 MEMORY = 1.0
@@ -41,8 +42,8 @@ MEMORY = 1.0
     ('drystone stack moons --form "interval(alpha=0.2)" --score "interval(alpha=0.2)"', "80 % intervals"),
 )
 @source_argument
-@click.option("--score", help='What to be good at: log, rank, energy, ... or a sum, "log + 10*rank".  [log]')
-@click.option("--form", help='mixture, local, sample or interval, or "mixture(concentration=1.2)".  [mixture]')
+@setting(Fit, "score", help='What to be good at: log, rank, energy, ... or a sum, "log + 10*rank".')
+@setting(Fit, "form", help='mixture, local, sample or interval, or "mixture(concentration=1.2)".')
 @click.option("--name", help="Name of the fit: fits/NAME.json of a run.  [made of the form and the score]")
 @drop_option
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the fit of a table.")
@@ -78,7 +79,6 @@ def stack(
     worked through in blocks of rows: here, by --workers, or on a --cluster that sees the directory.
     """
     from drystone.cli.tables import is_table
-    from drystone.runs.config import Fit
 
     given = {"form": form, "score": score, "nonfinite": "drop" if drop else None}
     given = {key: value for key, value in given.items() if value is not None}
@@ -112,7 +112,6 @@ def _stack_run(
     source: Path, given: Mapping[str, str], name: str | None, force: bool, memory: float, client: WorkerPool
 ) -> None:
     from drystone.runs import Run
-    from drystone.runs.config import Fit
 
     home = Run(source)
     with home.opened():
@@ -142,16 +141,19 @@ def fit_all(
     names: Iterable[str],
     *,
     memory: float = MEMORY,
+    table: Table | None = None,
     client: Executor | None = None,
     force: bool = False,
 ) -> dict[str, Stacking]:
-    """Make the fits of these names, or read those that are there."""
+    """Make the fits of these names, or read those that are there; ``table`` is the run's, if it has been read."""
     from drystone.cli import objectives
     from drystone.runs import stages
 
-    asked = {name: config.fits[name] for name in names}
-    made = {name: (objectives.form(fit.form), objectives.score(fit.score)) for name, fit in asked.items()}
-    return stages.stack(run, config, made, memory=_bytes(memory), client=client, force=force)
+    chosen = {
+        name: (objectives.form(config.fits[name].form), objectives.score(config.fits[name].score))
+        for name in names
+    }
+    return stages.stack(run, config, chosen, memory=_bytes(memory), table=table, client=client, force=force)
 
 
 def _bytes(memory: float) -> int:

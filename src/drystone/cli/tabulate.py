@@ -1,10 +1,8 @@
-"""`drystone tabulate`: what every member says of every simulation none of them was trained on."""
+"""`drystone tabulate`: every member on every simulation that none of them was trained on."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import click
 
 from drystone.cli.command import (
     cluster_client,
@@ -13,19 +11,21 @@ from drystone.cli.command import (
     force_option,
     run_argument,
     say,
+    setting,
     verb,
     workers_option,
 )
+from drystone.runs.config import Tabulate
 
 
 @verb(
-    ("drystone tabulate moons", "densities, ranks, moments, quantiles and 200 draws of each"),
-    ("drystone tabulate moons --draws 1000 --no-keep-draws", "better statistics, smaller file"),
+    ("drystone tabulate moons", "densities, ranks, moments and quantiles of each"),
+    ("drystone tabulate moons --draws 200 --keep-draws", "and draws: energy scores, aggregated samples need them"),
 )
 @run_argument
-@click.option("--draws", type=int, help="Draws a member and simulation.  [200]")
-@click.option("--keep-draws/--no-keep-draws", default=None, help="Whether the draws stay in the table.  [keep]")
-@click.option("--seed", type=int, help="Seed of the draws.  [0]")
+@setting(Tabulate, "draws", type=int, help="Draws per member and simulation.")
+@setting(Tabulate, "keep_draws", "--keep-draws/--no-keep-draws", help="Whether the draws stay in the table.")
+@setting(Tabulate, "seed", type=int, help="Seed of the draws.")
 @workers_option
 @cluster_option
 @force_option
@@ -38,9 +38,9 @@ def tabulate(
     cluster: str | None,
     force: bool,
 ) -> None:
-    """Ask members about unseen rows: writes table.zarr.
+    """Evaluate members on unseen rows: writes table.zarr.
 
-    They are asked about the stacking and the test rows, which none was trained on.
+    They are evaluated on the stacking and the test rows, which none was trained on.
     All members in members/ take part: remove a member's files to leave it out.
     """
     from drystone.runs import Run, stages

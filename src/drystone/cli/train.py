@@ -13,9 +13,11 @@ from drystone.cli.command import (
     force_option,
     run_argument,
     say,
+    setting,
     verb,
     workers_option,
 )
+from drystone.runs.config import FAMILIES, SWEEPS, Train
 
 
 @verb(
@@ -28,12 +30,12 @@ from drystone.cli.command import (
     ("drystone train moons --epochs 100 --force", "train all of them again with other settings"),
 )
 @run_argument
-@click.option("--members", type=int, help="How many.  [16]")
-@click.option("--family", type=click.Choice(["maf", "nsf"]), help="Affine or spline transforms.  [nsf]")
-@click.option("--sweep", type=click.Choice(["default", "paper"]), help="Hyperparameters' ranges.  [default]")
-@click.option("--epochs", type=int, help="The most epochs.  [1000]")
-@click.option("--patience", type=int, help="Epochs without gain before stopping.  [20]")
-@click.option("--seed", type=int, help="Seed of training.  [0]")
+@setting(Train, "members", type=int, help="How many.")
+@setting(Train, "family", type=click.Choice(FAMILIES), help="Affine or spline transforms.")
+@setting(Train, "sweep", type=click.Choice(SWEEPS), help="Hyperparameters' ranges.")
+@setting(Train, "epochs", type=int, help="The most epochs.")
+@setting(Train, "patience", type=int, help="Epochs without gain before stopping.")
+@setting(Train, "seed", type=int, help="Seed of training.")
 @workers_option
 @cluster_option
 @force_option

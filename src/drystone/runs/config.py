@@ -1,4 +1,4 @@
-"""What a run is asked to do: ``config.toml``, checked when it is read, as frozen dataclasses.
+"""The settings of a run: ``config.toml``, checked when it is read, as frozen dataclasses.
 
 A flag of the command line changes the file (comments stay), so that it always says how the run was made.
 """
@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from drystone import _defaults as defaults
 from drystone._files import replacing
 from drystone._messages import require, unknown
 
@@ -38,7 +39,7 @@ class Simulate:
     train: int = 10_000
     stack: int = 1_000
     test: int = 2_000
-    seed: int = 0
+    seed: int = defaults.SEED
 
     def __post_init__(self) -> None:
         for name in ("train", "stack", "test"):
@@ -71,16 +72,16 @@ class Train:
         seed: of everything random in training.
     """
 
-    members: int = 16
-    family: str = "nsf"
+    members: int = defaults.MEMBERS
+    family: str = defaults.FAMILY
     sweep: str = "default"
-    epochs: int = 1_000
-    patience: int = 20
-    validation: float = 0.1
-    log_y: bool = False
+    epochs: int = defaults.EPOCHS
+    patience: int = defaults.PATIENCE
+    validation: float = defaults.VALIDATION
+    log_y: bool = defaults.LOG_Y
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
-    seed: int = 0
+    seed: int = defaults.SEED
 
     def __post_init__(self) -> None:
         for name in ("members", "epochs", "patience"):
@@ -96,16 +97,16 @@ class Tabulate:
     """What the table holds of each member and simulation: see :func:`drystone.tabulate`.
 
     Attributes:
-        draws: draws a member and simulation; ranks, moments and quantiles come from them.
+        draws: draws per member and simulation; ranks, moments and quantiles come from them.
         keep_draws: whether the draws stay in the table; energy scores and aggregated samples need them.
         levels: of the quantiles.
         seed: of the draws.
     """
 
-    draws: int = 200
-    keep_draws: bool = True
-    levels: tuple[float, ...] = (0.05, 0.95)
-    seed: int = 0
+    draws: int = defaults.DRAWS
+    keep_draws: bool = defaults.KEEP_DRAWS
+    levels: tuple[float, ...] = defaults.LEVELS
+    seed: int = defaults.SEED
 
     def __post_init__(self) -> None:
         _at_least("tabulate", "draws", self.draws, 2)
@@ -126,7 +127,7 @@ class Fit:
 
     form: str = "mixture"
     score: str = "log"
-    nonfinite: str = "raise"
+    nonfinite: str = defaults.NONFINITE
 
     def __post_init__(self) -> None:
         if self.nonfinite not in ("raise", "drop"):
@@ -135,7 +136,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Config:
-    """The whole of ``config.toml``: a section a stage, and a section ``[fits.NAME]`` a way to stack."""
+    """The whole of ``config.toml``: one section per stage, and one section ``[fits.NAME]`` per fit."""
 
     simulate: Simulate = field(default_factory=Simulate)
     train: Train = field(default_factory=Train)
@@ -167,7 +168,7 @@ class Config:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Config:
-        """The configuration that nested dictionaries hold."""
+        """Return the configuration that nested dictionaries hold."""
         kinds = {"simulate": Simulate, "train": Train, "tabulate": Tabulate}
         for name, section in plain.items():
             if name not in (*kinds, "fits"):
@@ -180,12 +181,12 @@ class Config:
         return cls(**sections)
 
     def changed(self, section: str, **values: Any) -> Config:
-        """The configuration with some values of a section replaced; None leaves a value as it is."""
-        given = {name: value for name, value in values.items() if value is not None}
-        return replace(self, **{section: replace(getattr(self, section), **given)})
+        """Return the configuration with some values of a section replaced; None leaves a value as it is."""
+        changes = {name: value for name, value in values.items() if value is not None}
+        return replace(self, **{section: replace(getattr(self, section), **changes)})
 
     def with_fit(self, name: str, fit: Fit) -> Config:
-        """The configuration with a fit more, or another one of this name."""
+        """Return the configuration with a fit more, or another one of this name."""
         return replace(self, fits={**self.fits, name: fit})
 
     def write(self, path: Path) -> None:
@@ -207,7 +208,7 @@ S = TypeVar("S")
 
 
 def _section(kind: type[S], section: str, plain: Mapping[str, Any]) -> S:
-    """A dataclass out of a dictionary, with names and types checked."""
+    """Return a dataclass made of a dictionary, with names and types checked."""
     hints = get_type_hints(kind)
     if not isinstance(plain, Mapping):
         raise TypeError(f"`{section}` must be a section, written [{section}]; got {plain!r}.")

@@ -17,7 +17,7 @@ from drystone.runs.config import Config
 from drystone.runs.run import Run
 
 if TYPE_CHECKING:
-    from drystone import Comparison, Table
+    from drystone import Comparison, Stacking, Table
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -52,10 +52,20 @@ class Evaluation:
         return verdict(self.comparison, name, self.test, self.gaps).headline.replace("\u00a0", " ")
 
 
-def evaluate(run: Run, config: Config, *, exact: bool = False) -> Evaluation:
-    """Compare the fits of a run; with ``exact`` the task's exact posterior is computed on the test rows."""
-    validation, test = stages.split(run, config)
-    comparison = ds.compare(validation, test, stages.fits(run, config))
+def evaluate(
+    run: Run,
+    config: Config,
+    *,
+    exact: bool = False,
+    table: Table | None = None,
+    fits: Mapping[str, Stacking] | None = None,
+) -> Evaluation:
+    """Compare the fits of a run; with ``exact`` the task's exact posterior is computed on the test rows.
+
+    The table and the fits are read from the run, unless earlier stages returned them.
+    """
+    validation, test = stages.split(run, config, table=table)
+    comparison = ds.compare(validation, test, stages.fits(run, config) if fits is None else fits)
     if not exact:
         return Evaluation(validation, test, comparison)
     log_p = stages.task(config).log_posterior(test.theta, np.asarray(test.y, float))

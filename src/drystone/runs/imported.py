@@ -1,4 +1,4 @@
-"""What was made elsewhere: arrays in ``.npy`` files, and simulations out of them."""
+"""Import arrays in ``.npy`` files as the simulations of a run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 import drystone as ds
 from drystone._arrays import rows_of_data
-from drystone.runs import manifest
 from drystone.runs.config import Config
+from drystone.runs.manifest import Manifest
 from drystone.runs.run import Run
 
 if TYPE_CHECKING:
     from drystone import Simulations
 
-__all__ = ["read_npy", "take_in"]
+__all__ = ["import_arrays", "read_npy"]
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """An array of finite numbers out of a ``.npy`` file; nothing is unpickled."""
+    """Read an array of finite numbers out of a ``.npy`` file; nothing is unpickled."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}.")
     try:
@@ -34,7 +34,7 @@ def read_npy(path: Path) -> np.ndarray:
     return array
 
 
-def take_in(run: Run, config: Config, theta: Path, y: Path, *, force: bool = False) -> Simulations:
+def import_arrays(run: Run, config: Config, theta: Path, y: Path, *, force: bool = False) -> Simulations:
     """Write parameters (N, d) and data (N, m), or (N,) for one of them, as the simulations of a run."""
     parameters, data = (rows_of_data(str(path), read_npy(path).astype(float)) for path in (theta, y))
     if parameters.ndim != 2 or data.ndim != 2 or len(parameters) != len(data):
@@ -47,7 +47,7 @@ def take_in(run: Run, config: Config, theta: Path, y: Path, *, force: bool = Fal
         raise ValueError(f"{run.simulations} is there already; --force replaces it.")
     row = np.arange(len(parameters))
     drawn = ds.Simulations(parameters, data, row, {}, {"simulator": "made elsewhere", "n": len(row)})
-    manifest.forget(run.path, "simulate")
+    Manifest(run).forget("simulate")
     drawn.save(run.path)
     config.write(run.config_file)
     return drawn

@@ -7,88 +7,164 @@ elsewhere, and is taken as it is.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drystone._files import digest, replacing
+from drystone._files import ROOT, check_store, digest, replacing
+from drystone._resume import Record
 from drystone.errors import DamagedError
+from drystone.runs.config import Config
+from drystone.runs.run import Run
 
-__all__ = ["MANIFEST", "Record", "check_outputs", "differences", "forget", "note", "read"]
+__all__ = ["MANIFEST", "Manifest", "StageRecord"]
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "drystone-run", 1
 
 
 @dataclass(frozen=True)
-class Record:
-    """A stage.
+class StageRecord(Record):
+    """What a stage was made from, and what it wrote.
 
     Attributes:
-        settings: what it was told, by name.
-        files: the checksums of the files it was made from, None for one that was not there.
-        outputs: the checksums of the files it wrote, by path in the run; None while it is not finished.
-        rows: how many rows of a table are for stacking and for testing, in this order.
+        outputs: Checksums of the files it wrote, by path in the run; None while it is not finished. Of a Zarr
+            store it is that of its root, which holds that of its arrays (0.1 noted that of the whole store).
+        rows: Numbers of rows of a table for stacking and for testing, in this order.
     """
 
-    settings: Mapping[str, Any]
-    files: Mapping[str, str | None]
     outputs: Mapping[str, str] | None = None
     rows: Sequence[int] = ()
 
 
-def read(directory: Path) -> dict[str, Record]:
-    """The records of a run by stage; empty if it has no manifest."""
-    path = directory / MANIFEST
-    if not path.exists():
-        return {}
+class Manifest:
+    """The records of a run by stage: read once, then changed here and on disk together.
+
+    Args:
+        run: The run, in which no other process works.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run, self._path = run, run.path / MANIFEST
+        self.stages = _read(self._path) if self._path.exists() else {}
+        self._made_elsewhere: dict[Path, str] = {}
+
+    def get(self, stage: str) -> StageRecord | None:
+        """Return the record of a stage; None if it was never begun, or its files were made elsewhere."""
+        return self.stages.get(stage)
+
+    def note(self, stage: str, record: StageRecord) -> None:
+        """Write the record of a stage."""
+        self.stages[stage] = record
+        self._write()
+
+    def finish(self, stage: str, record: StageRecord, output: Path) -> None:
+        """Write the record of a stage that has written one file or Zarr store."""
+        file = output / ROOT if output.is_dir() else output
+        self.note(stage, replace(record, outputs={file.relative_to(self.run.path).as_posix(): digest(file)}))
+
+    def forget(self, stage: str) -> None:
+        """Remove the record of a stage."""
+        self.stages.pop(stage, None)
+        self._write()
+
+    def done(self, stage: str, now: StageRecord) -> bool:
+        """Say whether a stage is finished, of the same inputs, and undamaged."""
+        record = self.get(stage)
+        if record is None or record.outputs is None or record.differences(now):
+            return False
+        self.check_outputs(stage, "Remove it to have it made again.")
+        return all((self.run.path / name).exists() for name in record.outputs)
+
+    def check_outputs(self, stage: str, remedy: str) -> None:
+        """Raise, naming the file, if something that a stage wrote is there but is not what it wrote."""
+        for name, expected in (self.stages[stage].outputs or {}).items():
+            file = self.run.path / name
+            path = file.parent if file.name == ROOT else file
+            if file.exists() and digest(file) != expected:
+                raise DamagedError(
+                    f"{path} is not what was written (its checksum differs): it was damaged or exchanged. "
+                    f"{remedy} If you exchanged it on purpose, remove its stage from {MANIFEST}."
+                )
+            if file.name == ROOT:
+                check_store(path, remedy)
+
+    # ── what each stage is made from, as things are now ──────────────────────────────────────────────────────
+
+    def of_simulate(self, config: Config) -> StageRecord:
+        """Return the task, its seed, and the number of rows; how they are split is for later stages."""
+        section = config.simulate
+        n = section.train + section.stack + section.test
+        return StageRecord(
+            {"simulate.task": section.task, "simulate.seed": section.seed, "the number of simulations": n}
+        )
+
+    def of_train(self, config: Config) -> StageRecord:
+        """Return the training rows and the settings, but not how many members: more may be trained later."""
+        settings = _settings("train", config.train)
+        del settings["train.members"]
+        settings["simulate.train"] = config.simulate.train
+        return StageRecord(settings, self._inputs(("simulate", self.run.simulations)))
+
+    def of_tabulate(self, config: Config) -> StageRecord:
+        """Return the members, and the rows that they are evaluated on."""
+        settings = _settings("tabulate", config.tabulate)
+        settings |= {f"simulate.{name}": getattr(config.simulate, name) for name in ("train", "stack", "test")}
+        inputs = self._inputs(("simulate", self.run.simulations))
+        if members := self.member_checksums():
+            inputs["members"] = hashlib.sha256(repr(members).encode()).hexdigest()
+        return StageRecord(settings, inputs)
+
+    def of_fit(self, config: Config, name: str) -> StageRecord:
+        """Return the form, the score, and the table."""
+        settings = _settings(f"fits.{name}", config.fits[name])
+        return StageRecord(settings, self._inputs(("tabulate", self.run.table)))
+
+    def member_checksums(self) -> dict[str, str]:
+        """Return those of the members' descriptions, which hold those of their arrays."""
+        return {f"members/{path.name}": digest(path) for path in sorted(self.run.members.glob("*.json"))}
+
+    def _inputs(self, *stores: tuple[str, Path]) -> dict[str, str | None]:
+        """Return checksums of stores: as noted when they were written, else of what was made elsewhere, if any."""
+        checksums: dict[str, str | None] = {}
+        for stage, path in stores:
+            record = self.get(stage)
+            if record is not None and record.outputs:
+                (checksums[path.name],) = record.outputs.values()
+            elif path.exists():
+                if path not in self._made_elsewhere:
+                    self._made_elsewhere[path] = digest(path)
+                checksums[path.name] = self._made_elsewhere[path]
+        return checksums
+
+    def _write(self) -> None:
+        stages = {}
+        for stage, record in sorted(self.stages.items()):
+            stages[stage] = asdict(record)
+            stages[stage]["files"] = stages[stage].pop("inputs")
+        content = {"format": FORMAT, "version": VERSION, "stages": stages}
+        with replacing(self._path) as temporary:
+            temporary.write_text(json.dumps(content, indent=1, sort_keys=True))
+
+
+def _read(path: Path) -> dict[str, StageRecord]:
     try:
         plain = json.loads(path.read_text())
         if plain["format"] != FORMAT or plain["version"] > VERSION:
             raise ValueError(f"it is {plain['format']!r} version {plain['version']}")
-        return {stage: Record(**record) for stage, record in plain["stages"].items()}
-    except (ValueError, KeyError, TypeError) as error:
+        return {
+            stage: StageRecord(**{"inputs" if key == "files" else key: value for key, value in record.items()})
+            for stage, record in plain["stages"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(
             f"{path} is damaged ({error}). Remove it: what the run holds is then taken as made elsewhere."
         ) from None
 
 
-def note(directory: Path, stage: str, record: Record) -> None:
-    """Write the record of one stage."""
-    _write(directory, {**read(directory), stage: record})
-
-
-def forget(directory: Path, stage: str) -> None:
-    """Remove the record of one stage."""
-    _write(directory, {name: record for name, record in read(directory).items() if name != stage})
-
-
-def _write(directory: Path, records: Mapping[str, Record]) -> None:
-    stages = {stage: asdict(record) for stage, record in sorted(records.items())}
-    plain = {"format": FORMAT, "version": VERSION, "stages": stages}
-    with replacing(directory / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(plain, indent=1, sort_keys=True))
-
-
-def check_outputs(directory: Path, record: Record, remedy: str) -> None:
-    """Raise, naming the file, if something that a stage wrote is there but is not what it wrote."""
-    for name, expected in (record.outputs or {}).items():
-        path = directory / name
-        if path.exists() and digest(path) != expected:
-            raise DamagedError(
-                f"{path} is not what was written (its checksum differs): it was damaged or exchanged. {remedy} "
-                f"If you exchanged it on purpose, remove its stage from {MANIFEST}."
-            )
-
-
-def differences(recorded: Record, now: Record) -> list[str]:
-    """What a stage was made from that is different now, in words; a file that is not there now is no change."""
-    words = [
-        f"{name} was {recorded.settings.get(name)!r} and is {now.settings.get(name)!r}"
-        for name in sorted({*recorded.settings, *now.settings})
-        if recorded.settings.get(name) != now.settings.get(name)
-    ]
-    changed = [n for n, checksum in now.files.items() if checksum and recorded.files.get(n, checksum) != checksum]
-    return words + [f"{name} changed" for name in sorted(changed)]
+def _settings(section: str, values: Any) -> dict[str, Any]:
+    """Return a section of the configuration by dotted names."""
+    return {f"{section}.{key}": value for key, value in asdict(values).items()}

@@ -1,6 +1,8 @@
 """The stages of a run. Each reads files, writes files, and does nothing if that has been done already.
 
-What a stage does when its files were made from something else than is there now:
+A stage returns what the function below it returned. Given to a later stage it is not read, and not checked, again.
+
+When the files of a stage were made from something else than is there now:
 
 - simulations and members are never replaced unless ``force`` says so, for they may have taken days;
 - a table and fits are made again, for they follow from the others;
@@ -13,6 +15,7 @@ once a stage has not refused, so that it always says what the files were made fr
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import shutil
 import sys
@@ -24,13 +27,13 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 import drystone as ds
-from drystone._files import digest
+from drystone._resume import check_same
 from drystone.errors import StaleError
-from drystone.runs import inputs, manifest
 from drystone.runs.config import Config
-from drystone.runs.manifest import Record
+from drystone.runs.manifest import Manifest, StageRecord
 from drystone.runs.run import Run
 from drystone.stacking.checks import check_provided, check_tractable
+from drystone.tabulation.parts import read_table
 
 if TYPE_CHECKING:
     from drystone import Ensemble, Form, Score, Simulations, Stacking, Table, Task
@@ -55,127 +58,153 @@ __all__ = [
 def simulate(
     run: Run, config: Config, *, workers: int = 1, client: Executor | None = None, force: bool = False
 ) -> Simulations:
-    """Run the simulator; continues where a killed process stopped."""
-    now, simulator = inputs.of_simulate(config), task(config)
+    """Run the simulator; continue where a killed process stopped."""
+    manifest, simulator = Manifest(run), task(config)
+    now = manifest.of_simulate(config)
     if force:
-        _discard(run, "simulate", run.simulations, run.path / "simulations.blocks")
-    _refuse_stale(run, "simulate", now, "the simulations")
+        _discard(manifest, "simulate", run.simulations, run.path / "simulations.blocks")
+    _refuse_stale(manifest, "simulate", now, "the simulations")
     config.write(run.config_file)
-    if not _done(run, "simulate", now):
-        with run.timed("simulate"):
-            manifest.note(run.path, "simulate", now)
-            n = now.settings["the number of simulations"]
-            seed = config.simulate.seed
-            ds.simulate(simulator, n=n, seed=seed, workers=workers, client=client, directory=run.path)
-            _finish(run, "simulate", now, run.simulations)
-    return ds.Simulations.load(run.path)
+    if manifest.done("simulate", now):
+        return ds.Simulations.load(run.path)
+    with run.timed("simulate"):
+        manifest.note("simulate", now)
+        n = now.settings["the number of simulations"]
+        seed = config.simulate.seed
+        drawn = ds.simulate(simulator, n=n, seed=seed, workers=workers, client=client, directory=run.path)
+        manifest.finish("simulate", now, run.simulations)
+    return drawn
 
 
 def train(
-    run: Run, config: Config, *, workers: int | None = None, client: Executor | None = None, force: bool = False
+    run: Run,
+    config: Config,
+    *,
+    drawn: Simulations | None = None,
+    workers: int | None = None,
+    client: Executor | None = None,
+    force: bool = False,
 ) -> Ensemble:
-    """Train the members that are missing."""
-    drawn = simulations(run, config)
+    """Train the members that are missing, on ``drawn`` or on the simulations of the run."""
+    manifest, section = Manifest(run), config.train
+    if drawn is None:
+        drawn = _simulations(manifest, config)
     if force:
-        _discard(run, "train", run.members)
-    now, asked = inputs.of_train(run, config), config.train
-    _refuse_stale(run, "train", now, "the members")
+        _discard(manifest, "train", run.members)
+    now = manifest.of_train(config)
+    _refuse_stale(manifest, "train", now, "the members")
     config.write(run.config_file)
     rows = drawn.row < config.simulate.train
     with run.timed("train"):
-        if not _done(run, "train", now):  # there may be more to train, but what there is stays valid
-            manifest.note(run.path, "train", now)
+        if not manifest.done("train", now):  # there may be more to train, but what there is stays valid
+            manifest.note("train", now)
         ensemble = ds.train(
             drawn.theta[rows],
             drawn.y[rows],
-            members=asked.members,
-            family="maf" if asked.family == "maf" else "nsf",
-            sweep=ds.Sweep.paper() if asked.sweep == "paper" else ds.Sweep(),
+            members=section.members,
+            family="maf" if section.family == "maf" else "nsf",
+            sweep=ds.Sweep.paper() if section.sweep == "paper" else ds.Sweep(),
             prior=_bounds(config),
-            epochs=asked.epochs,
-            patience=asked.patience,
-            validation=asked.validation,
-            log_y=asked.log_y,
-            seed=asked.seed,
+            epochs=section.epochs,
+            patience=section.patience,
+            validation=section.validation,
+            log_y=section.log_y,
+            seed=section.seed,
             workers=workers,
             client=client,
             directory=run.members,
         )
-        manifest.note(run.path, "train", replace(now, outputs=inputs.member_checksums(run)))
+        manifest.note("train", replace(now, outputs=manifest.member_checksums()))
     return ensemble
 
 
 def tabulate(
-    run: Run, config: Config, *, workers: int = 1, client: Executor | None = None, force: bool = False
+    run: Run,
+    config: Config,
+    *,
+    drawn: Simulations | None = None,
+    ensemble: Ensemble | None = None,
+    workers: int = 1,
+    client: Executor | None = None,
+    force: bool = False,
 ) -> Table:
-    """Ask every member about the stacking and the test rows."""
-    drawn, ensemble = simulations(run, config), members(run, config)
-    now, asked = inputs.of_tabulate(run, config), config.tabulate
-    _refuse_foreign(run, "tabulate", run.table, force)
+    """Evaluate every member (of ``ensemble``, or of the run) on the stacking and the test rows."""
+    manifest, section = Manifest(run), config.tabulate
+    if drawn is None:
+        drawn = _simulations(manifest, config)
+    if ensemble is None:
+        ensemble = _members(manifest, config)
+    now = manifest.of_tabulate(config)
+    _refuse_made_elsewhere(manifest, "tabulate", run.table, force)
     config.write(run.config_file)
-    if force or not _done(run, "tabulate", now):
-        if force or _differs(run, "tabulate", now):
-            _discard(run, "tabulate", run.table, run.path / "table.parts", run.path / "table.json")
-        rows = drawn.row >= config.simulate.train
-        for_stacking = int((drawn.row[rows] < config.simulate.train + config.simulate.stack).sum())
-        with run.timed("tabulate"):
-            manifest.note(run.path, "tabulate", now)
-            ds.tabulate(
-                ensemble,
-                drawn.theta[rows],
-                drawn.y[rows],
-                draws=asked.draws,
-                keep_draws=asked.keep_draws,
-                levels=asked.levels,
-                seed=asked.seed,
-                workers=workers,
-                client=client,
-                directory=run.path,
-                parameters=task(config).parameters if config.simulate.task else None,
-            )
-            counts = (for_stacking, int(rows.sum()) - for_stacking)
-            _finish(run, "tabulate", replace(now, rows=counts), run.table)
-    return ds.Table.open(run.table)
+    if not force and manifest.done("tabulate", now):
+        return read_table(run.table)
+    record = manifest.get("tabulate")
+    if force or record is None or record.differences(now):
+        _discard(manifest, "tabulate", run.table, run.path / "table.parts", run.path / "table.json")
+    rows = drawn.row >= config.simulate.train
+    for_stacking = int((drawn.row[rows] < config.simulate.train + config.simulate.stack).sum())
+    with run.timed("tabulate"):
+        manifest.note("tabulate", now)
+        table = ds.tabulate(
+            ensemble,
+            drawn.theta[rows],
+            drawn.y[rows],
+            draws=section.draws,
+            keep_draws=section.keep_draws,
+            levels=section.levels,
+            seed=section.seed,
+            workers=workers,
+            client=client,
+            directory=run.path,
+            parameters=task(config).parameters if config.simulate.task else None,
+        )
+        counts = (for_stacking, int(rows.sum()) - for_stacking)
+        manifest.finish("tabulate", replace(now, rows=counts), run.table)
+    return table
 
 
 def stack(
     run: Run,
     config: Config,
-    asked: Mapping[str, tuple[Form, Score]],
+    objectives: Mapping[str, tuple[Form, Score]],
     *,
     memory: int,
+    table: Table | None = None,
     client: Executor | None = None,
     force: bool = False,
 ) -> dict[str, Stacking]:
-    """Fit some of the configuration's fits, whose forms and scores the caller has made out of its words.
+    """Make fits, given their forms and scores by name: fit them, or read those that are done.
 
-    No more than ``memory`` bytes of the table are read at once.
+    Without ``table`` it is that of the run, of which no more than ``memory`` bytes are read at once.
     """
-    validation, _ = split(run, config, memory)
-    for name, (form, score) in asked.items():
+    manifest = Manifest(run)
+    validation, _ = _split(manifest, config, memory, table)
+    for name, (form, score) in objectives.items():
         check_tractable(form, score)
         check_provided(validation, form, score)
-        _refuse_foreign(run, f"fits/{name}", run.fit(name), force)
+        _refuse_made_elsewhere(manifest, f"fits/{name}", run.fit(name), force)
     config.write(run.config_file)
-    found = {}
-    for name, (form, score) in tqdm(asked.items(), unit=" fits", disable=None, leave=False):
-        now, path, stage = inputs.of_fit(run, config, name), run.fit(name), f"fits/{name}"
-        if force or not _done(run, stage, now):
-            with run.timed(stage):
-                manifest.note(run.path, stage, now)
-                nonfinite = config.fits[name].nonfinite
-                fit = ds.stack(validation, form, score, nonfinite=nonfinite, client=client)
-                fit.save(path)
-                _finish(run, stage, now, path)
-        found[name] = ds.Stacking.load(path)
-    return found
+    fits = {}
+    for name, (form, score) in tqdm(objectives.items(), unit=" fits", disable=None, leave=False):
+        now, path, stage = manifest.of_fit(config, name), run.fit(name), f"fits/{name}"
+        if not force and manifest.done(stage, now):
+            fits[name] = ds.Stacking.load(path)
+            continue
+        with run.timed(stage):
+            manifest.note(stage, now)
+            fit = ds.stack(validation, form, score, nonfinite=config.fits[name].nonfinite, client=client)
+            fit.save(path)
+            manifest.finish(stage, now, path)
+        fits[name] = replace(fit, seconds=math.nan)  # as it is when it is read: times are in the log alone
+    return fits
 
 
 # ── reading what stages wrote ────────────────────────────────────────────────────────────────────────────────
 
 
 def task(config: Config) -> Task:
-    """The task of the configuration: one of ours by name, or ``module:object``."""
+    """Return the task of the configuration: one of ours by name, or ``module:object``."""
     name = config.simulate.task
     if ":" not in name:
         if not name:
@@ -185,125 +214,121 @@ def task(config: Config) -> Task:
     if os.getcwd() not in sys.path:  # as `python -m` has it, which the `drystone` command has not
         sys.path.append(os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        imported = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"the task {name!r} cannot be imported: {error}.") from error
-    made = found() if isinstance(found, type) else found
-    if not isinstance(made, ds.Task):
-        raise TypeError(f"{name!r} must be a drystone.Task or a subclass; got {found!r}.")
-    return made
+    instance = imported() if isinstance(imported, type) else imported
+    if not isinstance(instance, ds.Task):
+        raise TypeError(f"{name!r} must be a drystone.Task or a subclass; got {imported!r}.")
+    return instance
 
 
 def simulations(run: Run, config: Config) -> Simulations:
-    """the simulations, which must be finished, undamaged and enough."""
-    if not run.simulations.exists():
-        raise FileNotFoundError(_missing(run, run.simulations, "simulate"))
-    _check(run, "simulate", inputs.of_simulate(config), "the simulations", "simulate")
-    drawn = ds.Simulations.load(run.path)
-    config.simulate.check_enough(int(drawn.row[-1]) + 1, run.simulations)
-    return drawn
+    """Read the simulations, which must be finished, undamaged and enough."""
+    return _simulations(Manifest(run), config)
 
 
 def members(run: Run, config: Config) -> Ensemble:
-    """the members: all that are in ``members/``."""
-    if not any(run.members.glob("*.json")):
-        raise FileNotFoundError(_missing(run, run.members, "train"))
-    _check(run, "train", inputs.of_train(run, config), "the members", "train")
-    return ds.Ensemble.load(run.members)
+    """Read the members: all that are in ``members/``."""
+    return _members(Manifest(run), config)
 
 
-def split(run: Run, config: Config, memory: int | None = None) -> tuple[Table, Table]:
-    """the table's stacking rows and its test rows; with ``memory`` (bytes to read at once) they stay on disk."""
-    if not run.table.exists():
-        raise FileNotFoundError(_missing(run, run.table, "tabulate"))
-    record = _check(run, "tabulate", inputs.of_tabulate(run, config), "the table", "tabulate")
-    table = ds.Table.load(run.table) if memory is None else ds.Table.open(run.table, memory)
-    asked = config.simulate
-    first, rest = record.rows if record else (asked.stack, asked.test)
-    if first + rest != table.N:  # made elsewhere, and nobody has said which rows are which
-        return table.split(0.5, seed=0)
-    return table.select(rows=slice(0, first)), table.select(rows=slice(first, None))
+def split(run: Run, config: Config, memory: int | None = None, table: Table | None = None) -> tuple[Table, Table]:
+    """Return the stacking rows and the test rows of ``table``, or of the run's.
+
+    With ``memory`` (bytes to read at once) the run's stays on disk.
+    """
+    return _split(Manifest(run), config, memory, table)
 
 
 def fits(run: Run, config: Config, names: Iterable[str] | None = None) -> dict[str, Stacking]:
-    """the fits of these names, or those of the configuration that have been made, of which there must be one."""
+    """Read the fits of these names, or those of the configuration that have been made, at least one."""
+    manifest = Manifest(run)
     if names is None:
         names = [name for name in config.fits if run.fit(name).exists()] or config.fits
-    found = {}
+    loaded = {}
     for name in names:
         path = run.fit(name)
         if not path.exists():
             raise FileNotFoundError(_missing(run, path, "stack"))
-        _check(run, f"fits/{name}", inputs.of_fit(run, config, name), f"the fit {name!r}", "stack")
-        found[name] = ds.Stacking.load(path)
-    return found
+        _check(manifest, f"fits/{name}", manifest.of_fit(config, name), f"the fit {name!r}", "stack")
+        loaded[name] = ds.Stacking.load(path)
+    return loaded
 
 
 # ── private ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _bounds(config: Config) -> object:
-    """Where the parameters can lie: as configured, or as the task knows; None if nobody does."""
+    """Return where the parameters can lie: as configured, or as the task knows; None if neither says."""
     lower, upper = config.train.lower, config.train.upper
     if lower or upper:
         return lower, upper
     return task(config).prior if config.simulate.task else None
 
 
-def _done(run: Run, stage: str, now: Record) -> bool:
-    """Whether a stage is finished, of the same inputs, and undamaged."""
-    record = manifest.read(run.path).get(stage)
-    if record is None or record.outputs is None or manifest.differences(record, now):
-        return False
-    manifest.check_outputs(run.path, record, "Remove it to have it made again.")
-    return all((run.path / name).exists() for name in record.outputs)
+def _simulations(manifest: Manifest, config: Config) -> Simulations:
+    run = manifest.run
+    if not run.simulations.exists():
+        raise FileNotFoundError(_missing(run, run.simulations, "simulate"))
+    _check(manifest, "simulate", manifest.of_simulate(config), "the simulations", "simulate")
+    drawn = ds.Simulations.load(run.path)
+    config.simulate.check_enough(int(drawn.row[-1]) + 1, run.simulations)
+    return drawn
 
 
-def _differs(run: Run, stage: str, now: Record) -> bool:
-    """Whether what there is of a stage was made from something else, or nobody knows from what."""
-    record = manifest.read(run.path).get(stage)
-    return record is None or bool(manifest.differences(record, now))
+def _members(manifest: Manifest, config: Config) -> Ensemble:
+    run = manifest.run
+    if not any(run.members.glob("*.json")):
+        raise FileNotFoundError(_missing(run, run.members, "train"))
+    _check(manifest, "train", manifest.of_train(config), "the members", "train")
+    return ds.Ensemble.load(run.members)
 
 
-def _finish(run: Run, stage: str, now: Record, output: Path) -> None:
-    name = output.relative_to(run.path).as_posix()
-    manifest.note(run.path, stage, replace(now, outputs={name: digest(output)}))
+def _split(manifest: Manifest, config: Config, memory: int | None, table: Table | None) -> tuple[Table, Table]:
+    run = manifest.run
+    if table is None:
+        if not run.table.exists():
+            raise FileNotFoundError(_missing(run, run.table, "tabulate"))
+        _check(manifest, "tabulate", manifest.of_tabulate(config), "the table", "tabulate")
+        table = ds.Table.load(run.table) if memory is None else ds.Table.open(run.table, memory)
+    record, section = manifest.get("tabulate"), config.simulate
+    first, rest = record.rows if record else (section.stack, section.test)
+    if first + rest != table.N:  # made elsewhere, and not known which rows are which
+        return table.split(0.5, seed=0)
+    return table.select(rows=slice(0, first)), table.select(rows=slice(first, None))
 
 
-def _check(run: Run, stage: str, now: Record, what: str, verb: str) -> Record | None:
-    """Raise if what a stage wrote is unfinished, out of date or damaged; None if it was made elsewhere."""
-    record = manifest.read(run.path).get(stage)
+def _check(manifest: Manifest, stage: str, now: StageRecord, what: str, command: str) -> None:
+    """Raise if what a stage wrote is unfinished, out of date or damaged; not if it was made elsewhere."""
+    record, run = manifest.get(stage), manifest.run
     if record is None:
-        return None
-    forced = " --force" if verb in ("simulate", "train") else ""
-    _refuse_stale(run, stage, now, what, f"call `drystone {verb} {run.path}{forced}`")
+        return
+    forced = " --force" if command in ("simulate", "train") else ""
+    _refuse_stale(manifest, stage, now, what, f"call `drystone {command} {run.path}{forced}`")
     if record.outputs is None:
-        raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {verb} {run.path}`.")
-    manifest.check_outputs(run.path, record, f"Remove it and run `drystone {verb} {run.path}`.")
-    return record
+        raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {command} {run.path}`.")
+    manifest.check_outputs(stage, f"Remove it and run `drystone {command} {run.path}`.")
 
 
-def _refuse_stale(run: Run, stage: str, now: Record, what: str, remedy: str = "repeat it with --force") -> None:
-    record = manifest.read(run.path).get(stage)
-    changes = manifest.differences(record, now) if record else []
-    if changes:
-        raise StaleError(
-            f"out of date: {what} in {run.path} ({'; '.join(changes)}). To make it again {remedy}; or put back "
-            "what was, or use another directory."
-        )
+def _refuse_stale(
+    manifest: Manifest, stage: str, now: StageRecord, what: str, remedy: str = "repeat it with --force"
+) -> None:
+    remedy = f"To make it again {remedy}; or put back what was, or use another directory."
+    check_same(manifest.get(stage), now, f"{what} in {manifest.run.path}", remedy)
 
 
-def _refuse_foreign(run: Run, stage: str, path: Path, force: bool) -> None:
-    if path.exists() and stage not in manifest.read(run.path) and not force:
+def _refuse_made_elsewhere(manifest: Manifest, stage: str, path: Path, force: bool) -> None:
+    if path.exists() and manifest.get(stage) is None and not force:
         raise ValueError(f"{path} was made elsewhere and is kept as it is; --force replaces it.")
 
 
-def _discard(run: Run, stage: str, *paths: Path) -> None:
-    """Remove what a stage wrote, and last its record: a process killed here does not leave files of nobody."""
+def _discard(manifest: Manifest, stage: str, *paths: Path) -> None:
+    """Remove what a stage wrote, and last its record: a process killed here leaves no file without one."""
     for path in paths:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    manifest.forget(run.path, stage)
+    manifest.forget(stage)
 
 
-def _missing(run: Run, path: Path, verb: str) -> str:
-    return f"there is no {path.relative_to(run.path)} in {run.path}; make it with `drystone {verb} {run.path}`."
+def _missing(run: Run, path: Path, command: str) -> str:
+    return f"there is no {path.relative_to(run.path)} in {run.path}; make it with `drystone {command} {run.path}`."

@@ -14,6 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from drystone._arrays import as_integer
+from drystone._defaults import SEED
 from drystone._messages import require
 from drystone._parallel import Executor, as_completed, worker_pool
 from drystone.simulation.block import Block, Job, Simulator, SimulatorWithPrior, simulate_block
@@ -30,7 +31,7 @@ def simulate(
     simulator: SimulatorWithPrior | Simulator,
     prior: Prior | None = None,
     n: int = 1000,
-    seed: int = 0,
+    seed: int = SEED,
     workers: int = 1,
     directory: str | os.PathLike[str] | None = None,
     client: Executor | None = None,

@@ -20,7 +20,7 @@ from drystone.table import Table
 from drystone.table.statistics import Key, as_arguments
 from drystone.tabulation.job import Job, Part, too_slow
 
-__all__ = ["InMemoryParts", "Outcomes", "StoredParts", "TableHeader"]
+__all__ = ["InMemoryParts", "Outcomes", "StoredParts", "TableHeader", "read_table"]
 
 
 class Outcomes:
@@ -142,6 +142,12 @@ class InMemoryParts:
 MEMORY = 2**32
 
 
+def read_table(path: Path) -> Table:
+    """Return a table; one that is larger than memory should hold stays on disk."""
+    size = sum(file.stat().st_size for file in path.rglob("*"))
+    return Table.load(path) if size <= MEMORY else Table.open(path, MEMORY)
+
+
 class StoredParts:
     """Parts in ``table.parts``, until ``table.zarr`` takes their place; ``table.json`` is their record.
 
@@ -158,12 +164,11 @@ class StoredParts:
         continue_or_begin(directory / "table.json", now, f"the table in '{directory}'", remedy)
 
     def finished(self) -> Table | None:
-        """Return the finished table, or None; one that is larger than memory should hold stays on disk."""
+        """Return the finished table, or None."""
         recover(self.table_file)
         if not self.table_file.exists():
             return None
-        size = sum(file.stat().st_size for file in self.table_file.rglob("*"))
-        table = Table.load(self.table_file) if size <= MEMORY else Table.open(self.table_file, MEMORY)
+        table = read_table(self.table_file)
         shutil.rmtree(self.parts, ignore_errors=True)  # still there if the process was killed at its very end
         return table
 

@@ -12,6 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from drystone._arrays import as_integer, checked, rows_of_data
+from drystone._defaults import DRAWS, KEEP_DRAWS, LEVELS, SEED
 from drystone._messages import first_few, require
 from drystone._resume import Record, digest_array
 from drystone.adapters.member import Member
@@ -32,10 +33,10 @@ def tabulate(
     members: Mapping[str, Any] | Sequence[Any],
     theta: Any,
     y: Any,
-    draws: int = 1000,
-    keep_draws: bool = False,
-    levels: Sequence[float] = (0.05, 0.95),
-    seed: int = 0,
+    draws: int = DRAWS,
+    keep_draws: bool = KEEP_DRAWS,
+    levels: Sequence[float] = LEVELS,
+    seed: int = SEED,
     client: Any = None,
     *,
     workers: int = 1,

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
+from drystone._defaults import EPOCHS, FAMILY, LOG_Y, MEMBERS, PATIENCE, SEED, VALIDATION
 from drystone._messages import require
 from drystone._parallel import Executor, as_completed, cores, worker_pool
 from drystone._resume import Record, check_same
@@ -45,21 +46,21 @@ def train(
     theta: ArrayLike,
     y: ArrayLike,
     *,
-    members: int = 50,
-    family: Family = "maf",
+    members: int = MEMBERS,
+    family: Family = FAMILY,
     sweep: Sweep | Sequence[Configuration] | None = None,
     engine: Literal["compiled", "torch"] = "compiled",
-    seed: int = 0,
+    seed: int = SEED,
     prior: object = None,
     workers: int | None = None,
     client: Executor | None = None,
     directory: str | os.PathLike[str] | None = None,
-    epochs: int = 1000,
-    patience: int | None = 20,
+    epochs: int = EPOCHS,
+    patience: int | None = PATIENCE,
     lr_drops: int = 0,
-    validation: float = 0.1,
+    validation: float = VALIDATION,
     snapshots: Sequence[int] = (),
-    log_y: bool | Sequence[int] = False,
+    log_y: bool | Sequence[int] = LOG_Y,
     clip_y: float = 6.0,
     components: int | None = None,
     embedding: Callable[[], nn.Module] | None = None,

@@ -1,0 +1,37 @@
+"""Defaults that functions, ``config.toml`` and the command line share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "DRAWS",
+    "EPOCHS",
+    "FAMILY",
+    "KEEP_DRAWS",
+    "LEVELS",
+    "LOG_Y",
+    "MEMBERS",
+    "NONFINITE",
+    "PATIENCE",
+    "SEED",
+    "VALIDATION",
+]
+
+SEED = 0
+
+# ds.train
+MEMBERS = 16
+FAMILY: Literal["maf", "nsf"] = "nsf"
+EPOCHS = 1000
+PATIENCE = 20
+VALIDATION = 0.1
+LOG_Y = False
+
+# ds.tabulate
+DRAWS = 1000
+KEEP_DRAWS = False
+LEVELS = (0.05, 0.95)
+
+# ds.stack
+NONFINITE: Literal["raise", "drop"] = "raise"
