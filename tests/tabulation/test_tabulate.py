@@ -241,7 +241,7 @@ RUN = """
 
 def test_a_killed_tabulation_continues_and_ends_with_the_same_table(tmp_path):
     def start(directory):
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2]))}
         return subprocess.Popen([sys.executable, "-c", textwrap.dedent(RUN), str(directory)], env=environment)
 
     assert start(tmp_path / "whole").wait() == 0
