@@ -31,9 +31,10 @@ slow: $(READY)
 test-core: $(CORE)/.ready
 	OMP_NUM_THREADS=1 $(CORE)/bin/pytest tests/core
 
-# Every extra, each library in the lowest version that pyproject.toml allows; torch as pinned.
+# Every extra, each library in the lowest version that pyproject.toml allows; torch as pinned. Old libraries use what newer
+# ones call deprecated.
 test-lowest: $(LOWEST)/.ready
-	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -n 2 --ignore tests/integrations --ignore tests/adapters/test_to_arviz.py
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -n 2 -W ignore::DeprecationWarning --ignore tests/integrations --ignore tests/adapters/test_to_arviz.py
 
 # BayesFlow, lampe and an older ArviZ, in an environment of their own.
 test-integrations: $(INTEGRATIONS)/.ready
