@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from drystone.stacking.result import Stacking
@@ -16,16 +14,13 @@ __all__ = ["density_table", "log_densities", "mean", "rivals"]
 
 
 def rivals(validation: Table) -> dict[str, Stacking]:
-    """Return the best member by log density, uniform weights and the stack by log score, as stackings all.
-
-    Of the first two only the weights mean something, not what a fit says of its optimality.
-    """
-    fit = stack(validation)
-    weights = {
-        "best": np.eye(validation.K)[int(validation.log_q.mean(1).argmax())],
-        "uniform": np.full(validation.K, 1 / validation.K),
+    """Return the best member by log density, uniform weights and the stack by log score, all as stackings."""
+    best = int(validation.log_q.mean(1).argmax())
+    return {
+        "best": Stacking.single(validation.names, best, parameters=validation.parameters),
+        "uniform": Stacking.uniform(validation.names, parameters=validation.parameters),
+        "stacked": stack(validation),
     }
-    return {name: replace(fit, params={"weights": w}) for name, w in weights.items()} | {"stacked": fit}
 
 
 def log_densities(fits: dict[str, Stacking], test: Table) -> dict[str, np.ndarray]:

@@ -14,8 +14,6 @@ from helpers.imports import PACKAGE, imports, modules
 OPTIONAL = {
     ("drystone.flows.flow", "drystone.flows.zuko"): "`Flow.to_zuko`, and zuko is optional",
     ("drystone.posterior", "drystone.adapters.to_sbi"): "`StackedPosterior.to_sbi`, and sbi is optional",
-    ("drystone.stacking.result", "drystone.posterior"): "",
-    ("drystone.solvers.gating", "drystone.solvers"): "",
 }
 
 

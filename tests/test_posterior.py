@@ -150,7 +150,7 @@ def test_wrong_arguments_say_what_to_do(posterior):
         posterior.sample((3,))
     with pytest.raises(ValueError, match="use the batched method"):
         posterior.sample((3,), np.zeros((2, 1)))
-    with pytest.raises(ValueError, match="an observation a row"):
+    with pytest.raises(ValueError, match="one observation per row"):
         posterior.sample_batched((3,), np.zeros(()))
     with pytest.raises(ValueError, match=r"alpha=0\.1 for a 90 % interval"):
         posterior.interval(np.zeros(1), 90)

@@ -46,6 +46,7 @@ def test_links_lead_somewhere(link):
     "script",
     [
         "examples/toy.py",
+        "examples/own_form.py",
         "examples/own_score.py",
         "examples/own_task.py",
         "examples/train_and_stack.py --quick",

@@ -1,16 +1,16 @@
-"""Small frozen objects (forms, scores, solvers) that print as they are written and travel as JSON."""
+"""Small frozen objects (forms, scores, solvers) that print as they are written and are saved as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-__all__ = ["Described"]
+__all__ = ["Spec"]
 
 
 @dataclass(frozen=True, repr=False)
-class Described:
-    """Base of our frozen dataclasses: ``repr`` shows the fields that differ from their defaults.
+class Spec:
+    """Base of frozen dataclasses whose ``repr`` shows the fields that differ from their defaults.
 
     Example:
         >>> from drystone.scores import MomentScore
@@ -27,7 +27,14 @@ class Described:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def describe(self) -> dict[str, Any]:
-        """The object as JSON: its class name and its fields; functions and modules, being code, only by name."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain = {name: {"code": repr(value)} if callable(value) else value for name, value in plain.items()}
-        return {"name": type(self).__name__, **plain}
+        """Return the object as JSON: its class name and its fields; functions and modules, being code, by name."""
+        return {
+            "name": type(self).__name__,
+            **{field.name: _plain(getattr(self, field.name)) for field in fields(self)},
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.describe()
+    return {"code": repr(value)} if callable(value) else value

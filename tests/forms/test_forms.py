@@ -95,7 +95,7 @@ def test_a_local_mixture_survives_the_disk_and_works_at_new_data(tmp_path):
 
     posterior = again.posterior({"a": Shifted(0.0, 2.0), "b": Shifted(-2.0, 0.0)})
     np.testing.assert_allclose(
-        posterior.log_prob_batched(table.theta, table.y)[0], fit.apply(table).log_q, atol=1e-9
+        posterior.log_prob_batched(table.theta, np.asarray(table.y))[0], fit.apply(table).log_q, atol=1e-9
     )
     draws = posterior.sample_batched((500,), np.array([[-1.5], [1.5]]), seed=1)
     np.testing.assert_allclose(draws.mean(0)[:, 0], [-1.5, 1.5], atol=0.25)
@@ -281,7 +281,7 @@ def test_dropped_members_take_no_part_in_any_form():
     ):
         fit = ds.stack(spoiled, form, score, nonfinite="drop")
         assert fit.dropped["members"] == ["member_2"]
-        used, _ = fit.form.used(fit.params)
+        used, _ = fit.form.active_members(fit.params)
         assert 2 not in used
         assert np.isfinite(fit.evaluate(spoiled)["loss"])
 

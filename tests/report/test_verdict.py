@@ -8,7 +8,6 @@ import pytest
 import drystone as ds
 from drystone.comparison import BEST, ENERGY_SCORE, LOG_DENSITY, MethodResult, MetricResult, gap_to_exact
 from drystone.estimate import Estimate, standard_error
-from drystone.report.shares import shares
 from drystone.report.tables import bound
 from drystone.report.verdict import tiles, tone_of, verdict
 from helpers.report_inputs import gaussians, written
@@ -156,8 +155,7 @@ def test_tiles_carry_the_certificate():
     validation, test, _ = gaussians()
     fit = ds.stack(validation)
     shown = {
-        tile.label: tile
-        for tile in tiles(ds.compare(validation, test, fit), "stacked", fit, shares(fit, test), {})
+        tile.label: tile for tile in tiles(ds.compare(validation, test, fit), "stacked", fit, fit.shares(test), {})
     }
     assert shown["members that matter"].value == str(np.count_nonzero(fit.weights))
     assert shown["from the optimal weights, certified"].value.startswith("≤ ")

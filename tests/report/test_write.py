@@ -18,7 +18,6 @@ from drystone.cli.report_of_run import _ensemble
 from drystone.comparison import LOG_DENSITY
 from drystone.plots.palette import method_styles
 from drystone.report.fits import certificate
-from drystone.report.shares import shares
 from drystone.report.tables import Cell, cell, number
 from helpers.report_inputs import gaussians, halves, written
 from helpers.tables import make_table
@@ -340,7 +339,7 @@ def test_advice_has_true_minuses_and_keeps_names(tmp_path):
 def test_an_unknown_time_is_not_shown():
     validation, test, _ = gaussians(d=1)
     fit = replace(ds.stack(validation), seconds=float("nan"))
-    assert "time" not in dict(certificate("log", fit, shares(fit, test), test, "fit-0").facts)
+    assert "time" not in dict(certificate("log", fit, fit.shares(test), test, "fit-0").facts)
 
 
 def test_the_look_of_pictures_does_not_depend_on_settings_of_matplotlib(tmp_path):

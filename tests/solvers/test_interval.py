@@ -192,7 +192,7 @@ def test_aggregated_intervals_at_new_data():
         quantiles = [x[0] + m.shift + m.sd * norm.ppf(tau) for m in ds.toy.MEMBERS.values()]
         ends[end] = fit.params[end][0] @ quantiles
     np.testing.assert_allclose(posterior.interval(x, seed=1)[0], [ends["lower"], ends["upper"]], atol=0.1)
-    with pytest.raises(ds.IntractableError, match="not a distribution"):
+    with pytest.raises(ds.IntractableError, match="has no d"):
         posterior.sample((3,), x)
 
 

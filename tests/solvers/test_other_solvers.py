@@ -5,8 +5,9 @@ import pytest
 import torch
 
 import drystone as ds
-from drystone.solvers import ConvexConcave, Gradient, QuadraticProgram, pick
+from drystone.solvers import ConvexConcave, ProjectedGradient, QuadraticProgram
 from drystone.solvers.rank import RankDistance
+from drystone.solvers.table1 import pick
 from helpers.tables import make_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:ranks alone")
@@ -19,7 +20,7 @@ EXACT = [ds.LogScore(), ds.MeanScore(), ds.EnergyScore(), ds.RankCvM()]
 @pytest.mark.parametrize("row_weights", [False, True])
 def test_the_exact_solver_is_never_above_the_generic_one(score, form, row_weights):
     table = make_table(K=7, N=80, seed=11, row_weights=row_weights)
-    exact, generic = ds.stack(table, form, score), ds.stack(table, form, score, solver=Gradient())
+    exact, generic = ds.stack(table, form, score), ds.stack(table, form, score, solver=ProjectedGradient())
     c = form.pseudocount(table)
 
     def penalised(fit):
@@ -33,7 +34,7 @@ def test_the_exact_solver_is_never_above_the_generic_one(score, form, row_weight
 @pytest.mark.parametrize("score", [ds.MeanScore(scale=(1.0, 2.0, 0.5)), ds.EnergyScore()], ids=repr)
 def test_quadratic_scores_carry_a_certificate(table, score):
     fit = ds.stack(table, score=score)
-    assert fit.solver == "QuadraticProgram()"
+    assert fit.solver == QuadraticProgram()
     assert fit.gap <= 1e-8
 
 
@@ -82,7 +83,7 @@ def test_noise_that_spoils_convexity_is_reported():
     table = ds.Table(theta, draws=rng.normal(size=(12, 15, 5, 1)))  # twelve members that differ by noise alone
     fit = ds.stack(table, score=ds.EnergyScore())
     assert "noise of the draws" in fit.notes[0]
-    other = ds.stack(table, score=ds.EnergyScore(), solver=Gradient(starts=20), tol=1)
+    other = ds.stack(table, score=ds.EnergyScore(), solver=ProjectedGradient(starts=20), tol=1)
     assert fit.loss - fit.gap <= other.loss  # the certificate covers the noise
 
 
@@ -90,7 +91,7 @@ def test_the_solver_is_picked_from_the_pair():
     assert pick(ds.Mixture(), ds.LogScore()).__class__.__name__ == "SQP"
     assert pick(ds.Mixture(), 3 * ds.RankCvM()) == ConvexConcave()
     assert pick(ds.Mixture(), ds.EnergyScore()) == QuadraticProgram()
-    assert pick(ds.Mixture(), ds.MomentScore()) == Gradient()
+    assert pick(ds.Mixture(), ds.MomentScore()) == ProjectedGradient()
 
 
 def test_same_seed_same_weights(table):
@@ -135,7 +136,7 @@ def test_noise_of_similar_members_is_a_note_not_a_failure():
     table = ds.Table(theta, draws=draws)
     fit = ds.stack(table, score=ds.EnergyScore())
     assert fit.converged
-    generic = ds.stack(table, score=ds.EnergyScore(), solver=Gradient())
+    generic = ds.stack(table, score=ds.EnergyScore(), solver=ProjectedGradient())
     assert fit.loss - fit.gap <= generic.loss
     assert generic.loss - generic.gap <= fit.loss
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import drystone as ds
-from drystone.solvers import Descent, Gating, Multiplicative
+from drystone.solvers import LBFGS, Gating, Multiplicative
 from helpers.tables import make_table
 
 
@@ -43,7 +43,7 @@ def test_a_score_of_the_users_own_is_minimised_by_the_generic_solver(table):
 
 
 def test_a_score_with_kinks_ends_no_worse_than_it_started_and_says_it_did_not_converge(table):
-    with pytest.warns(ds.ConvergenceWarning, match=r"Gradient\(\) stopped after \d+ steps with stationarity"):
+    with pytest.warns(ds.ConvergenceWarning, match=r"ProjectedGradient\(\) stopped after \d+ steps with stat"):
         fit = ds.stack(table, score=Kinked())
     for weights in [*np.eye(5), np.full(5, 0.2)]:
         assert fit.loss <= np.abs(np.tensordot(weights, table.mean, 1) - table.theta).sum(1).mean()
@@ -180,7 +180,7 @@ def test_a_fit_survives_the_disk(tmp_path, table):
 def test_a_file_that_cannot_be_read_says_why(tmp_path, table):
     path = tmp_path / "fit.json"
     ds.stack(table, score=Bias()).save(path)
-    with pytest.raises(ValueError, match=r"names 'Bias'.*pass it: Stacking.load\(path, score=...\)"):
+    with pytest.raises(ValueError, match=r"names the score 'Bias'.*pass it: Stacking.load\(path, score=...\)"):
         ds.Stacking.load(path)
     assert ds.Stacking.load(path, score=Bias()).evaluate(table)["loss"] > 0
     path.write_text(path.read_text()[:100])
@@ -277,10 +277,10 @@ def test_arguments_of_the_wrong_kind_are_told_apart(table, arguments, message):
 @pytest.mark.parametrize(
     ("solver", "score"),
     [
-        (ds.solvers.Descent(), ds.LogScore()),
+        (ds.solvers.LBFGS(), ds.LogScore()),
         (ds.solvers.Gating(), ds.LogScore()),
         (ds.solvers.Minimax(), ds.LogScore()),
-        (ds.solvers.Gradient(), ds.JensenShannon()),
+        (ds.solvers.ProjectedGradient(), ds.JensenShannon()),
     ],
     ids=repr,
 )
@@ -320,7 +320,7 @@ def test_an_impossible_row_without_weight_is_as_if_it_were_not_there():
 @pytest.mark.parametrize(
     ("form", "score", "solver"),
     [
-        (ds.SampleAggregation(), ds.JensenShannon(), Descent()),
+        (ds.SampleAggregation(), ds.JensenShannon(), LBFGS()),
         (ds.LocalMixture(), ds.JensenShannon(), Gating()),
         (ds.SampleAggregation(), ds.JensenShannon() + ds.RankCvM(lambda theta, y: theta.sum(-1)), None),
     ],

@@ -48,9 +48,9 @@ def test_moments_are_the_same_in_blocks(tmp_path):
     table = make_table(K=3, N=90, S=9, d=2)
     _ = table.mean, table.cov
     score = ds.MomentScore() + ds.LogScore()
-    here = ds.stack(table, score=score, tol=1e-12, solver=ds.solvers.Gradient(starts=2))
+    here = ds.stack(table, score=score, tol=1e-12, solver=ds.solvers.ProjectedGradient(starts=2))
     on_disk = stored(table, tmp_path / "table.zarr", blocks=2)
-    there = ds.stack(on_disk, score=score, tol=1e-12, solver=ds.solvers.Gradient(starts=2))
+    there = ds.stack(on_disk, score=score, tol=1e-12, solver=ds.solvers.ProjectedGradient(starts=2))
     np.testing.assert_allclose(there.weights, here.weights, atol=1e-8)
 
 

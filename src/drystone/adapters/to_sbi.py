@@ -12,7 +12,6 @@ from sbi.utils import mcmc_transform
 from torch import Tensor
 
 from drystone.adapters.sbi import sbi_posterior_of
-from drystone.forms import Mixture
 from drystone.posterior import StackedPosterior
 
 __all__ = ["StackedNeuralPosterior", "StackedPotential", "to_sbi", "to_sbi_ensemble"]
@@ -25,7 +24,7 @@ DRAWS = 200
 
 
 def to_sbi(stacked: StackedPosterior, prior: Any = None) -> StackedNeuralPosterior:
-    """The stacked posterior as a ``NeuralPosterior``; the prior, if None, is that of its first sbi member."""
+    """Return the stacked posterior as a ``NeuralPosterior``; prior None for that of its first sbi member."""
     if prior is None:
         ours = (sbi_posterior_of(member.posterior) for member in stacked.members)
         prior = next((posterior.potential_fn.prior for posterior in ours if posterior is not None), None)
@@ -35,8 +34,8 @@ def to_sbi(stacked: StackedPosterior, prior: Any = None) -> StackedNeuralPosteri
 
 
 def to_sbi_ensemble(stacked: StackedPosterior) -> EnsemblePosterior:
-    """sbi's own ensemble of the members with weight, with the weights of the fit."""
-    if not isinstance(stacked.fit.form, Mixture):
+    """Return sbi's own ensemble of the members with weight, with the weights of the fit."""
+    if not stacked.fit.form.is_mixture:
         raise ValueError(
             f"only a Mixture is an EnsemblePosterior; this is {stacked.fit.form!r}. Use to_sbi(ensemble=False)."
         )

@@ -60,7 +60,7 @@ def advise(
     begun = time.thread_time()  # not the clock: a busy machine should not change which pieces are skipped
     whole = problem.solve()
     each = time.thread_time() - begun
-    weights, used = whole.params.get("weights"), whole.form.used(whole.params)[0]
+    weights, used = whole.params.get("weights"), whole.form.active_members(whole.params)[0]
 
     skipped: dict[str, str] = {}
     spent = 0.0

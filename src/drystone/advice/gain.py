@@ -11,8 +11,8 @@ import pandas as pd
 from drystone.advice.refit import Problem
 from drystone.comparison import uniform
 from drystone.estimate import Estimate, mean_over_folds, split_folds
-from drystone.solvers import Gradient
-from drystone.solvers.projected_gradient import alone, differentiated
+from drystone.solvers import ProjectedGradient
+from drystone.solvers.projected_gradient import differentiated, single_member_scores
 from drystone.stacking.result import Stacking, losses
 from drystone.table import Table
 
@@ -145,12 +145,12 @@ def _fold(train: Problem, test: Table, orders: list[np.ndarray]) -> _Fold:
 
     whole = train.solve() if train.possible else None
     stacked = np.inf if whole is None else whole.evaluate(test)["loss"]
-    used = np.arange(K) if whole is None else whole.form.used(whole.params)[0]
+    used = np.arange(K) if whole is None else whole.form.active_members(whole.params)[0]
     members = np.arange(K)
-    best = int(np.nanargmin(alone(train.table, score)))
+    best = int(np.nanargmin(single_member_scores(train.table, score)))
     return _Fold(
         stacked=stacked,
-        best=float(alone(test.select(members=[best]), score)[0]),
+        best=float(single_member_scores(test.select(members=[best]), score)[0]),
         uniform=losses(uniform(test), score)[0],
         greedy=[fit.evaluate(test.select(members=list(fit.names)))["loss"] for fit in _greedy(train, best)],
         random=[[*(held_out(order[:m]) for m in sizes(K)[:-1]), stacked] for order in orders],
@@ -162,13 +162,13 @@ def _fold(train: Problem, test: Table, orders: list[np.ndarray]) -> _Fold:
 def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
     """Yield stacks of 1, 2, … members: each time the one is added whose weight would lower the loss fastest."""
     form, score, K = train.form, train.score, train.table.K
-    if Gradient().refuses(form, score) or not score.smooth:
+    if ProjectedGradient().unsupported_reason(form, score) or not score.smooth:
         return
     loss, members = differentiated(train.table, form, score), [first]
     while (part := train.part(members=members)).possible:
         fit = part.solve()
         yield fit
-        w = form.embed(dict(fit.params), np.array(members), K)["weights"]
+        w = form.expand_params(dict(fit.params), np.array(members), K)["weights"]
         slope = np.nan_to_num(loss.gradient(w), nan=np.inf)
         level = w[members] @ slope[members]  # a member lowers the loss if its slope is below the stack's
         slope[members] = np.inf

@@ -56,7 +56,7 @@ def drop_one(problem: Problem, fit: Stacking) -> DropOne:
     table = problem.table
     loss, se = np.zeros(table.K), np.zeros(table.K)
     with_all = _rows(fit, table)
-    for k in fit.form.used(fit.params)[0]:
+    for k in fit.form.active_members(fit.params)[0]:
         others = problem.part(members=np.delete(np.arange(table.K), k))
         if not others.possible:
             loss[k], se[k] = np.inf, np.nan

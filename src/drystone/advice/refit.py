@@ -11,7 +11,7 @@ import numpy as np
 from drystone.errors import ConvergenceWarning
 from drystone.forms import Form
 from drystone.scores import Score
-from drystone.stacking.checks import needed
+from drystone.stacking.checks import required_statistics
 from drystone.stacking.result import Stacking
 from drystone.stacking.stack import stack
 from drystone.table import Table, blocks
@@ -75,7 +75,7 @@ def problem_of(fit: Stacking, table: Table, seed: int = 0) -> Problem:
             f"`table` must hold the rows that `fit` was fitted to: its loss there was {fit.loss:.6g}, "
             f"on these rows it is {loss:.6g}. (A fit near one observation, `at=`, cannot be advised on.)"
         )
-    needs = needed(fit.form, fit.score)
+    needs = required_statistics(fit.form, fit.score)
     if needs == {"log_q"}:  # then selecting rows and members need not copy draws
         table = blocks.extract(table, needs, slice(None))
     return Problem(table, fit.form, fit.score, seed)

@@ -174,7 +174,18 @@ def _same(one: Fit, other: Fit) -> bool:
 
 
 def _facts(fit: Stacking) -> dict[str, Any]:
-    names = ("loss", "terms", "gap", "stationarity", "converged", "iterations", "solver", "dropped", "notes")
+    names = (
+        "loss",
+        "terms",
+        "gap",
+        "stationarity",
+        "converged",
+        "status",
+        "iterations",
+        "solver",
+        "dropped",
+        "notes",
+    )
     facts = {name: getattr(fit, name) for name in names}
     facts |= {"form": repr(fit.form), "score": repr(fit.score)}
     if "weights" in fit.params:

@@ -20,6 +20,7 @@ from drystone.table import Table, blocks
 
 __all__ = ["averages", "first_draws", "pairs", "spread", "to_truth"]
 
+TOO_FEW = "distances between draws need at least 2 draws a simulation; got 1."
 # Distances held at once (32 MB in float64).
 BLOCK = 2**22
 
@@ -73,6 +74,8 @@ def _all_pairs(table: Table, most: int, scale: tuple[float, ...]) -> Tensor:
 def _blocks(draws: Tensor) -> Iterator[Tensor]:
     """B of draws (K, N, M, d) in blocks of rows that fit in memory, (n, K, K) each."""
     K, N, M, _ = draws.shape
+    if M < 2:
+        raise ValueError(TOO_FEW)
     step = max(1, BLOCK // (M * K**2))
     return (pairs(draws[:, start : start + step]) for start in range(0, N, step))
 
@@ -87,8 +90,6 @@ def pairs(draws: Tensor) -> Tensor:
 
 def first_draws(table: Table, most: int, members: np.ndarray | None = None) -> Tensor:
     """The first draws of each member and row, at most ``most``, (K, N, M, d), in float64."""
-    if table.draws.shape[2] < 2:
-        raise ValueError("distances between draws need at least 2 draws a simulation; got 1.")
     chosen = range(table.K) if members is None else members
     return torch.stack([_draws(table, k)[:, :most].double() for k in chosen])
 

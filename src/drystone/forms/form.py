@@ -1,150 +1,230 @@
-"""What a form is: a way to combine K posteriors, and what is known of the result."""
+"""A form: a way to combine K posteriors, and all that is known of the result."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from copy import copy
-from functools import cached_property
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from drystone._spec import Described
+from drystone._spec import Spec
 from drystone.errors import IntractableError
-from drystone.table import Statistic, Table
+from drystone.estimate import effective_number
+from drystone.forms.view import Params, View, as_tensors, members_in_use
+from drystone.table import Table
 
-__all__ = ["Form", "Params", "View"]
+if TYPE_CHECKING:
+    from drystone.solvers import Solver
 
-Params = Mapping[str, Tensor]
+__all__ = ["Arrays", "Form", "MemberLike", "Shares"]
+
+# Parameters of a fitted form, by name.
+Arrays = Mapping[str, np.ndarray]
+
+# Statistics in words, for messages.
+_WORDS = {
+    "log_q": "density",
+    "rank": "ranks",
+    "mean": "mean",
+    "moments": "covariance",
+    "interval": "intervals",
+    "draws": "draws",
+}
 
 
-class Form(Described, ABC):
-    """A row of the paper's Table 1: Φ(q_1, …, q_K; params), and the statistics of Φ it can give."""
+class MemberLike(Protocol):
+    """What a form asks of a member at new data; either method may raise :class:`IntractableError`."""
+
+    def sample(self, n: int, y: np.ndarray, seed: int, isolated: bool = True) -> np.ndarray:
+        """Return n draws for each row of y: (n, B, d)."""
+        ...
+
+    def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the log density of paired rows theta (N, d), y (N, ...): (N,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How much each member contributes to a fit: one number per member.
+
+    Attributes:
+        meaning: what the numbers are.
+        values: in the order of the fit's names, (K,), ≥ 0.
+        simplex: whether they are weights that sum to one.
+    """
+
+    meaning: str
+    values: np.ndarray
+    simplex: bool
+
+    @property
+    def effective(self) -> float:
+        """Number of equal weights with the same entropy."""
+        return effective_number(self.values)
+
+
+class Form(Spec, ABC):
+    """A row of the paper's Table 1: Φ(q_1, …, q_K; params), and the statistics of Φ it can give.
+
+    A form of your own defines ``gives``, ``combine``, ``expand_params`` and ``active_members``, and returns its
+    solver from ``default_solver``. Everything else has a default: draws, densities and intervals at new data
+    follow from ``combine`` on a table made of the members' own. Forms whose only parameters are weights on the
+    simplex begin with :class:`~drystone.forms.SimplexForm`, which leaves ``gives`` and ``combine`` to define.
+
+    Attributes:
+        gives: the statistics of the stacked posterior: of log_q, rank, mean, moments, interval, draws.
+        is_mixture: whether it is Σ_k w_k q_k(θ|y), with the same weights for all data.
+    """
 
     gives: ClassVar[frozenset[str]]
+    is_mixture: ClassVar[bool] = False
+
+    # ── on the rows of a table ───────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> View:
-        """The stacked posterior on the rows of ``table``; steps in it softened for a solver, if it asks."""
+        """Return the stacked posterior on the rows of ``table``, steps in it softened by ``softness``."""
 
     def requires(self, statistic: str) -> str:
-        """The statistic a table must give for this form to give ``statistic``."""
+        """Return the statistic that a table must give for this form to give ``statistic``."""
         return statistic
 
-    @abstractmethod
-    def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
-        """Parameters for all K members from those of the ``kept`` ones: nothing of the others is used."""
+    def default_alpha(self) -> float:
+        """Return the miscoverage of the intervals it gives unless told otherwise."""
+        return 0.1
+
+    def check_gives(self, statistic: str) -> None:
+        """Raise :class:`IntractableError` if the form does not give a statistic."""
+        if statistic not in self.gives:
+            raise IntractableError(
+                f"{type(self).__name__} has no {_WORDS.get(statistic, statistic)}: it does not give "
+                f"`{statistic}`, only {', '.join(sorted(self.gives))}. Mixture() gives it."
+            )
+
+    # ── its parameters ───────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
-    def used(self, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Positions of the members that matter, and the parameters for these alone."""
+    def expand_params(self, params: dict[str, np.ndarray], members: np.ndarray, K: int) -> dict[str, np.ndarray]:
+        """Return parameters for K members from those for some ``members``: the others contribute nothing."""
+
+    @abstractmethod
+    def active_members(self, params: Arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return the positions of the members that contribute, and the parameters for these alone."""
 
     def penalised(self, factor: float) -> Form:
-        """The form with any penalty of its own multiplied by ``factor``."""
+        """Return the form with any penalty of its own multiplied by ``factor``."""
         return self
 
-    def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
-        """The parameters in words, a line each, for a summary."""
+    def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
+        """Return the parameters in words, one line each, for a summary."""
         return [f"  {name}: array of shape {array.shape}" for name, array in params.items()]
 
+    def shares(self, params: Arrays, table: Table) -> Shares:
+        """Return what each member contributes; what depends on the data is averaged over the rows of ``table``.
 
-class View:
-    """A stacked posterior on the rows of a table: one method a statistic, tensors out.
+        Of a form that does not say more, only which members are used is known.
+        """
+        values = np.zeros(table.K)
+        values[self.active_members(params)[0]] = 1.0
+        return Shares("used", values, simplex=False)
 
-    This is what a score sees. Statistics that the form does not give raise :class:`IntractableError`.
+    def weights_at(self, params: Arrays, y: np.ndarray) -> np.ndarray:
+        """Return the weights in use at the rows of y: (K,) if they are the same for all, else (N, K)."""
+        raise IntractableError(
+            f"{type(self).__name__} has no single set of weights; see `params`: {', '.join(params)}."
+        )
 
-    Attributes:
-        softness: 0, or the width (d,) over which a solver wants steps to rise so that they have a slope: an
-            indicator 1(x ≥ 0) becomes the sigmoid of 2x/softness.
-    """
+    # ── its fit ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def __init__(self, table: Table, softness: Tensor | float = 0.0) -> None:
-        self.table = table
-        self.softness = torch.as_tensor(softness, dtype=torch.float64)
+    def default_solver(self) -> Solver | None:
+        """Return the solver of a form of your own; None for those registered in ``drystone.solvers.table1``."""
+        return None
 
-    # Looked up when asked for: a table on disk would have to read them.
-    @cached_property
-    def theta(self) -> Tensor:
-        """The true parameters, (N, d)."""
-        return torch.as_tensor(self.table.theta)
+    def fit_notes(self, table: Table) -> list[str]:
+        """Return what a user should know of a fit to these rows."""
+        return []
 
-    @cached_property
-    def row_weights(self) -> Tensor:
-        """a_n, (N,), summing to one."""
-        return torch.as_tensor(self.table.row_weights)
+    # ── at new data ──────────────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def y(self) -> np.ndarray | None:
-        """The data as the table holds it, or None."""
-        return self.table.y
-
-    @cached_property
-    def S(self) -> int | None:
-        """Draws behind each rank, or None if the table does not say."""
-        return self.table.S
-
-    @property
-    def d(self) -> int:
-        """How many parameters."""
-        return self.table.d
-
-    def draws_behind_rank(self) -> Tensor | None:
-        """How many draws each rank is worth: one number, or (N,); None if the table does not say."""
-        return None if self.S is None else torch.tensor(float(self.S))
-
-    def reweighted(self, a: Tensor) -> View:
-        """The same with other row weights, (N,): for resampling."""
-        other = copy(self)
-        other.row_weights = a
-        return other
-
-    def average(self, rows: Tensor) -> Tensor:
-        """Σ_n a_n rows_n: the mean over rows, (N, ...) → (...)."""
-        return torch.tensordot(self.row_weights, rows, 1)
-
-    def mean_of(self, rows: Callable[[View], Tensor]) -> Tensor:
-        """Σ_n a_n rows_n of what each row has for itself, (N, ...) → (...)."""
-        return self.average(rows(self))
-
-    def log_q(self) -> Tensor:
-        """Log density at the true parameters, (N,)."""
-        raise self._intractable("log_q")
-
-    def rank(self, statistic: Statistic | None = None) -> Tensor:
-        """Ranks of the true parameters, (N, d); of a quantity of interest f(θ, y), (N, 1)."""
-        raise self._intractable("rank")
-
-    def mean(self) -> Tensor:
-        """Posterior means, (N, d)."""
-        raise self._intractable("mean")
-
-    def cov(self) -> Tensor:
-        """Posterior covariances, (N, d, d)."""
-        raise self._intractable("moments")
-
-    def interval(self, alpha: float) -> Tensor:
-        """Ends of the central 1 − alpha intervals, (N, d, 2)."""
-        raise self._intractable("interval")
-
-    def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """E‖θ* − θ‖ and E‖θ* − θ*'‖, averaged over rows: two scalars.
+    def draw(
+        self,
+        params: Arrays,
+        members: Sequence[MemberLike],
+        n: int,
+        y: np.ndarray,
+        rng: np.random.Generator,
+        isolated: bool,
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return n exchangeable draws per row of y, (n, B, d), and the member each came from, (n, B), or None.
 
         Args:
-            most: how many draws a member and row the second may use.
-            scale: parameters are divided by it, (d,).
+            params: the parameters.
+            members: all K.
+            n: draws per row.
+            y: data, (B, ...).
+            rng: the source of all randomness, members' seeds included.
+            isolated: whether members without a seed run with the global generators set and put back.
         """
-        raise self._intractable("draws")
+        table, params = self._tabulated(params, members, n, y, rng, isolated)
+        with torch.no_grad():
+            draws = self.combine(as_tensors(params), table).draws(n, int(rng.integers(2**62)))
+        return draws.numpy().swapaxes(0, 1), None
 
-    def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """The same for each row: (N,), (N,)."""
-        raise self._intractable("draws")
+    def log_prob(
+        self, params: Arrays, members: Sequence[MemberLike], theta: np.ndarray, y: np.ndarray
+    ) -> np.ndarray:
+        """Return the log density of paired rows theta (N, d), y (N, ...): (N,)."""
+        active, params = members_in_use(self, params, len(members))
+        table = Table(theta, y=y, log_q=np.stack([members[int(k)].log_prob(theta, y) for k in active]))
+        with torch.no_grad():
+            return self.combine(as_tensors(params), table).log_q().numpy()
 
-    def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
-        """Draws of the stacked posterior, (N, n, d)."""
-        raise self._intractable("draws")
+    def interval(
+        self,
+        params: Arrays,
+        members: Sequence[MemberLike],
+        y: np.ndarray,
+        alpha: float,
+        draws: int,
+        rng: np.random.Generator,
+        isolated: bool,
+    ) -> np.ndarray:
+        """Return central 1 − alpha intervals for each row of y, (B, d, 2).
 
-    def _intractable(self, statistic: str) -> IntractableError:
-        return IntractableError(f"{type(self).__name__} does not give `{statistic}`.")
+        They are quantiles of the form's own draws or, if it has none, combined from those of the members' draws.
+
+        Args:
+            params: the parameters.
+            members: all K.
+            y: data, (B, ...).
+            alpha: miscoverage.
+            draws: how many draws quantiles are read off.
+            rng: see :meth:`draw`.
+            isolated: see :meth:`draw`.
+        """
+        if "draws" in self.gives:
+            sample, _ = self.draw(params, members, draws, y, rng, isolated)
+            return np.quantile(sample, [alpha / 2, 1 - alpha / 2], axis=0).transpose(1, 2, 0)
+        table, params = self._tabulated(params, members, draws, y, rng, isolated)
+        with torch.no_grad():
+            return self.combine(as_tensors(params), table).interval(alpha).numpy()
+
+    def _tabulated(
+        self,
+        params: Arrays,
+        members: Sequence[MemberLike],
+        n: int,
+        y: np.ndarray,
+        rng: np.random.Generator,
+        isolated: bool,
+    ) -> tuple[Table, Arrays]:
+        """Return a table of n draws of each member in use at y (its truths mean nothing), and their parameters."""
+        seeds = rng.integers(2**62, size=len(members))
+        active, params = members_in_use(self, params, len(members))
+        draws = np.stack([members[int(k)].sample(n, y, int(seeds[k]), isolated) for k in active])
+        return Table(np.zeros(draws.shape[2:]), y=y, draws=draws.swapaxes(1, 2)), params

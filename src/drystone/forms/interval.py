@@ -2,7 +2,6 @@ r"""Aggregation of intervals (Sec. 2.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.forms.form import Form, Params, View
+from drystone.forms.form import Arrays, Form, Shares
+from drystone.forms.view import Params, View
 from drystone.table import Table
 from drystone.table.inputs import Levels, as_levels, each_level
 
@@ -56,33 +56,48 @@ class IntervalAggregation(Form):
             raise ValueError(f"`ridge` must be ≥ 0; got {self.ridge}.")
 
     def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> IntervalView:
-        """The aggregated intervals on the rows of ``table``."""
+        """Return the aggregated intervals on the rows of ``table``."""
         return IntervalView(self, params, table, softness)
 
     def penalised(self, factor: float) -> IntervalAggregation:
-        """With ``factor`` times the ridge."""
+        """Return the form with ``factor`` times the ridge."""
         return replace(self, ridge=factor * self.ridge)
 
-    def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
-        """Members that were left out get weight 0."""
+    def expand_params(self, params: dict[str, np.ndarray], members: np.ndarray, K: int) -> dict[str, np.ndarray]:
+        """Return the weights of all K members, 0 for the others."""
         whole = dict(params)
         for end in ("lower", "upper"):
             whole[end] = np.zeros((*params[end].shape[:-1], K))
-            whole[end][..., kept] = params[end]
+            whole[end][..., members] = params[end]
         return whole
 
-    def used(self, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Members with a weight at either end of any interval."""
-        weighty = np.abs(params["lower"]) + np.abs(params["upper"])
-        members = np.flatnonzero(weighty.reshape(-1, weighty.shape[-1]).any(0))
+    def active_members(self, params: Arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return the members with a weight at either end of any interval."""
+        members = np.flatnonzero(_largest_weights(params))
         return members, {**params, "lower": params["lower"][..., members], "upper": params["upper"][..., members]}
 
-    def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
-        """Largest weights of the lower and upper ends, over parameters and levels."""
-        size = np.abs(params["lower"]) + np.abs(params["upper"])
-        size = size.reshape(-1, len(names)).max(0)
+    def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
+        """Return the largest weights of the lower and upper ends, over parameters and levels."""
+        size = _largest_weights(params)
         heaviest = np.argsort(-size)[:10]
         return [f"  {names[k]:<40} {size[k]:8.4f}  (largest |lower| + |upper|)" for k in heaviest if size[k] > 0]
+
+    def shares(self, params: Arrays, table: Table) -> Shares:
+        """Return the largest |lower| + |upper| of each member, over parameters and levels."""
+        return Shares("largest |lower| + |upper|", _largest_weights(params), simplex=False)
+
+    def default_alpha(self) -> float:
+        """Return the level that was fitted, if it is one."""
+        levels = each_level(self.alpha)
+        if len(levels) != 1:
+            raise ValueError(f"intervals were fitted at several levels, {levels}; say which `alpha`.")
+        return levels[0]
+
+
+def _largest_weights(params: Arrays) -> np.ndarray:
+    """Return max |lower| + |upper| over parameters and levels, (K,)."""
+    size = np.abs(params["lower"]) + np.abs(params["upper"])
+    return size.reshape(-1, size.shape[-1]).max(0)
 
 
 class IntervalView(View):

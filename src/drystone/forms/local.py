@@ -2,7 +2,7 @@ r"""Mixture with weights that depend on the data (Sec. 2.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import silu
 
-from drystone.forms.form import Form, Params
-from drystone.forms.mixture import Mixture, MixtureView
+from drystone.forms.form import Arrays, Form, MemberLike, Shares
+from drystone.forms.mixture import Mixture, MixtureView, draw_mixture, mixture_log_prob
+from drystone.forms.view import Params, as_tensors
 from drystone.table import Table
 from drystone.table.inputs import flat_data
 
@@ -53,12 +54,12 @@ class LocalMixture(Form):
             raise ValueError(f"`holdout` must be in (0, 1); got {self.holdout}.")
 
     def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> MixtureView:
-        """The mixture on the rows of ``table``, with a set of weights each."""
+        """Return the mixture on the rows of ``table``, with a set of weights for each."""
         flat_data(table, "weights that depend on the data need")
-        return MixtureView(self.weights_at(params, np.asarray(table.y)), table, softness)
+        return MixtureView(self.gate(params, np.asarray(table.y)), table, softness)
 
-    def weights_at(self, params: Params, y: np.ndarray) -> Tensor:
-        """w(y), (N, K)."""
+    def gate(self, params: Params, y: np.ndarray) -> Tensor:
+        """Return w(y), (N, K), differentiable in the parameters."""
         x = (self.features(y) - params["y_mean"]) / params["y_scale"]
         depth = len(self.hidden)
         for i in range(depth):
@@ -66,7 +67,7 @@ class LocalMixture(Form):
         return torch.softmax(x @ params[f"layer_{depth}"] + params[f"bias_{depth}"], -1)
 
     def features(self, y: np.ndarray) -> Tensor:
-        """y flattened, or as the embedding sees it, (N, ·)."""
+        """Return y flattened, or as the embedding sees it, (N, ·)."""
         data = torch.tensor(np.asarray(y, float))
         if self.embedding is None:
             return data.reshape(len(data), -1)
@@ -74,22 +75,49 @@ class LocalMixture(Form):
         with torch.no_grad():
             return self.embedding(data.to(dtype)).double().flatten(1)
 
-    def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
-        """Members that were left out have logit −∞."""
+    def expand_params(self, params: dict[str, np.ndarray], members: np.ndarray, K: int) -> dict[str, np.ndarray]:
+        """Return the network for all K members; the others have logit −∞."""
         last = len(self.hidden)
         layer = np.zeros((params[f"layer_{last}"].shape[0], K))
         bias = np.full(K, -np.inf)
-        layer[:, kept], bias[kept] = params[f"layer_{last}"], params[f"bias_{last}"]
+        layer[:, members], bias[members] = params[f"layer_{last}"], params[f"bias_{last}"]
         return {**params, f"layer_{last}": layer, f"bias_{last}": bias}
 
-    def used(self, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """All members but those that were left out."""
+    def active_members(self, params: Arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return all members with a finite logit."""
         last = len(self.hidden)
         members = np.flatnonzero(np.isfinite(params[f"bias_{last}"]))
         part = {name: params[name][..., members] for name in (f"layer_{last}", f"bias_{last}")}
         return members, {**params, **part}
 
-    def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
-        """The size of the network."""
+    def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
+        """Return the size of the network."""
         sizes = [params["y_mean"].size, *self.hidden, len(names)]
         return [f"  weights by a network {' → '.join(map(str, sizes))}"]
+
+    def shares(self, params: Arrays, table: Table) -> Shares:
+        """Return the weights, averaged over the rows of ``table``."""
+        average = table.row_weights @ self.weights_at(params, np.asarray(table.y))
+        return Shares("weight w(y), averaged over the test rows", average, simplex=True)
+
+    def weights_at(self, params: Arrays, y: np.ndarray) -> np.ndarray:
+        """Return w(y), (N, K)."""
+        return self.gate(as_tensors(params), y).numpy()
+
+    def draw(
+        self,
+        params: Arrays,
+        members: Sequence[MemberLike],
+        n: int,
+        y: np.ndarray,
+        rng: np.random.Generator,
+        isolated: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return stratified draws with the weights of each row, and the member each came from."""
+        return draw_mixture(self.weights_at(params, y), members, n, y, rng, isolated)
+
+    def log_prob(
+        self, params: Arrays, members: Sequence[MemberLike], theta: np.ndarray, y: np.ndarray
+    ) -> np.ndarray:
+        """Return log Σ_k w_k(y_n) q_k(θ_n | y_n), (N,)."""
+        return mixture_log_prob(self.weights_at(params, y), members, theta, y)

@@ -2,25 +2,28 @@ r"""Mixture of densities with one set of weights (Sec. 2.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy.special import logsumexp
 from torch import Tensor
 
 from drystone.forms import distances
-from drystone.forms.form import Form, Params, View
+from drystone.forms.form import Arrays, MemberLike
 from drystone.forms.quantiles import SOFT_POINTS, pool_points
+from drystone.forms.simplex import SimplexForm
 from drystone.forms.stratified import allocate, pool
+from drystone.forms.view import Params, View
 from drystone.table import Statistic, Table, blocks
 
-__all__ = ["Mixture"]
+__all__ = ["Mixture", "MixtureView", "draw_mixture", "mixture_log_prob"]
 
 
 @dataclass(frozen=True, repr=False)
-class Mixture(Form):
+class Mixture(SimplexForm):
     r"""q*(θ|y) = Σ_k w_k q_k(θ|y), w on the simplex.
 
     Density, distribution function (hence rank) and raw moments are linear in w: that is why exact solvers
@@ -36,6 +39,7 @@ class Mixture(Form):
     """
 
     gives: ClassVar = frozenset({"log_q", "rank", "mean", "moments", "interval", "draws"})
+    is_mixture: ClassVar = True
     concentration: float = 1.0
 
     def __post_init__(self) -> None:
@@ -45,37 +49,43 @@ class Mixture(Form):
             )
 
     def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> MixtureView:
-        """The mixture on the rows of ``table``."""
+        """Return the mixture on the rows of ``table``."""
         return MixtureView(params["weights"], table, softness)
 
-    def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
-        """Members that were left out get weight 0."""
-        weights = np.zeros(K)
-        weights[kept] = params["weights"]
-        return {"weights": weights}
-
-    def used(self, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """The members with weight."""
-        members = np.flatnonzero(params["weights"])
-        return members, {"weights": params["weights"][members]}
-
-    def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
-        """The members with weight, heaviest first."""
-        weights = params["weights"]
-        heaviest = [int(k) for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
-        lines = [f"  {names[k]:<40} {weights[k]:8.4f}" for k in heaviest[:20]]
-        rest = weights[heaviest[20:]]
-        if len(rest):
-            lines.append(f"  {f'… and {len(rest)} more':<40} {rest.sum():8.4f}")
-        return lines
-
     def penalised(self, factor: float) -> Mixture:
-        """With a prior worth ``factor`` times as many rows."""
+        """Return the form with a prior worth ``factor`` times as many rows."""
         return replace(self, concentration=1 + factor * (self.concentration - 1))
 
     def pseudocount(self, table: Table) -> float:
-        """c of the penalty −c Σ_k log w_k: ``concentration − 1`` rows, in units of the (effective) row."""
+        """Return c of the penalty −c Σ_k log w_k: ``concentration − 1`` rows, in units of the (effective) row."""
         return float(self.concentration - 1) / table.effective_rows
+
+    def fit_notes(self, table: Table) -> list[str]:
+        """Return a warning of too few rows, if nothing steadies the weights."""
+        if table.N >= table.K or self.concentration > 1:
+            return []
+        return [
+            f"N = {table.N} rows for K = {table.K} members: the weights may overfit. More simulations, or "
+            "Mixture(concentration=1.1), would steady them."
+        ]
+
+    def draw(
+        self,
+        params: Arrays,
+        members: Sequence[MemberLike],
+        n: int,
+        y: np.ndarray,
+        rng: np.random.Generator,
+        isolated: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return stratified draws, and the member each came from; members without weight are never asked."""
+        return draw_mixture(params["weights"], members, n, y, rng, isolated)
+
+    def log_prob(
+        self, params: Arrays, members: Sequence[MemberLike], theta: np.ndarray, y: np.ndarray
+    ) -> np.ndarray:
+        """Return log Σ_k w_k q_k(θ_n | y_n), (N,)."""
+        return mixture_log_prob(params["weights"], members, theta, y)
 
 
 class MixtureView(View):
@@ -180,3 +190,43 @@ def _centred(table: Table) -> tuple[Tensor, Tensor]:
     mean = torch.as_tensor(table.mean)
     centre = mean.mean(0)
     return centre, mean - centre
+
+
+def draw_mixture(
+    weights: np.ndarray,
+    members: Sequence[MemberLike],
+    n: int,
+    y: np.ndarray,
+    rng: np.random.Generator,
+    isolated: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return n draws of a mixture for each row of y, (n, B, d), and the member each came from, (n, B).
+
+    Stratified over members, each row on its own, then shuffled: any prefix is a sample.
+
+    Args:
+        weights: (K,), or one set per row, (B, K).
+        members: all K; those without weight are never asked.
+        n: draws per row.
+        y: data, (B, ...).
+        rng: of the allocation, the members' seeds and the order.
+        isolated: see :meth:`drystone.forms.Form.draw`.
+    """
+    counts = allocate(weights, n, len(y), rng)
+    seeds = rng.integers(2**62, size=len(members))
+
+    def labelled(k: int, rows: np.ndarray, m: int) -> np.ndarray:
+        draws = members[k].sample(m, y[rows], int(seeds[k]), isolated)
+        return np.concatenate([draws, np.full((m, len(rows), 1), k)], -1)
+
+    pooled = pool(counts, labelled, rng)
+    return pooled[..., :-1], pooled[..., -1].astype(int)
+
+
+def mixture_log_prob(
+    weights: np.ndarray, members: Sequence[MemberLike], theta: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Return log Σ_k w_k q_k of paired rows, (N,), in log space; weights (K,), or one set per row, (N, K)."""
+    support = np.flatnonzero(weights.reshape(-1, len(members)).any(0))
+    log_q = np.stack([members[int(k)].log_prob(theta, y) for k in support], -1)
+    return np.asarray(logsumexp(log_q, axis=-1, b=weights[..., support]))

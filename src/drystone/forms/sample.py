@@ -2,7 +2,6 @@ r"""Aggregation of samples (Sec. 2.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +10,8 @@ import torch
 from torch import Tensor
 
 from drystone.forms import distances
-from drystone.forms.form import Form, Params, View
+from drystone.forms.form import Arrays, Form, Shares
+from drystone.forms.view import Params, View
 from drystone.table import Statistic, Table, blocks
 
 __all__ = ["STRUCTURES", "SampleAggregation"]
@@ -47,29 +47,38 @@ class SampleAggregation(Form):
             raise ValueError(f"`holdout` must be in (0, 1); got {self.holdout}.")
 
     def requires(self, statistic: str) -> str:
-        """Moments follow from the members' moments; everything else needs their draws."""
+        """Return the statistic itself for moments, which follow from the members'; else draws."""
         return statistic if statistic in ("mean", "moments") else "draws"
 
     def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> SampleView:
-        """The aggregated draws on the rows of ``table``."""
+        """Return the aggregated draws on the rows of ``table``."""
         return SampleView(params, table, self.draws, softness)
 
-    def embed(self, params: dict[str, np.ndarray], kept: np.ndarray, K: int) -> dict[str, np.ndarray]:
-        """Members that were left out get W_k = 0."""
+    def expand_params(self, params: dict[str, np.ndarray], members: np.ndarray, K: int) -> dict[str, np.ndarray]:
+        """Return the matrices of all K members, W_k = 0 for the others."""
         matrix = np.zeros((K, *params["matrix"].shape[1:]))
-        matrix[kept] = params["matrix"]
+        matrix[members] = params["matrix"]
         return {**params, "matrix": matrix}
 
-    def used(self, params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Members with W_k ≠ 0."""
+    def active_members(self, params: Arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return the members with W_k ≠ 0."""
         members = np.flatnonzero(params["matrix"].any((1, 2)))
         return members, {**params, "matrix": params["matrix"][members]}
 
-    def describe_params(self, params: Mapping[str, np.ndarray], names: tuple[str, ...]) -> list[str]:
-        """The members with the largest W_k."""
-        size = np.abs(params["matrix"]).max((1, 2))
+    def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
+        """Return the members with the largest W_k."""
+        size = _largest_entries(params)
         heaviest = [int(k) for k in np.argsort(-size)[:10] if size[k] > 0]
         return [f"  {names[k]:<40} {size[k]:8.4f}  (largest entry of W)" for k in heaviest]
+
+    def shares(self, params: Arrays, table: Table) -> Shares:
+        """Return the largest entry of each |W_k|."""
+        return Shares("largest entry of |W|", _largest_entries(params), simplex=False)
+
+
+def _largest_entries(params: Arrays) -> np.ndarray:
+    """Return max |W_k|, (K,)."""
+    return np.abs(params["matrix"]).max((1, 2))
 
 
 class SampleView(View):
@@ -113,19 +122,3 @@ class SampleView(View):
         """Quantiles of the aggregated draws, (N, d, 2)."""
         levels = torch.tensor([alpha / 2, 1 - alpha / 2], dtype=torch.float64)
         return torch.quantile(self.draws(), levels, dim=1).permute(1, 2, 0)
-
-    def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean distances of the draws to the truth, and of each draw to the next: (N,), (N,)."""
-        draws = self.draws() / scale
-        to_truth = _norm(draws - (self.theta / scale)[:, None]).mean(1)
-        return to_truth, _norm(draws - draws.roll(-1, 1)).mean(1)
-
-    def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """The same averaged over rows."""
-        to_truth, spread = self.distances_by_row(most, scale)
-        return self.average(to_truth), self.average(spread)
-
-
-def _norm(x: Tensor) -> Tensor:
-    """Euclidean length along the last axis, with a gradient also at 0."""
-    return ((x**2).sum(-1) + 1e-300).sqrt()

@@ -1,18 +1,131 @@
-"""A stacked posterior on a table that is read in blocks of rows: each statistic, put together from the blocks'."""
+"""A stacked posterior on the rows of a table, in memory or put together from blocks of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.forms.form import Form, Params, View
+from drystone.errors import IntractableError
+from drystone.forms.distances import TOO_FEW
 from drystone.table import Statistic, Table, blocks
 
-__all__ = ["GatheredView"]
+if TYPE_CHECKING:
+    from drystone.forms.form import Form
+
+__all__ = ["GatheredView", "Params", "View", "as_tensors", "members_in_use", "view_of"]
+
+# Parameters of a form, by name, as it combines with them.
+Params = Mapping[str, Tensor]
+
+
+class View:
+    """A stacked posterior on the rows of a table: one method per statistic, tensors out.
+
+    It is all that a score sees. Statistics that the form does not give raise :class:`IntractableError`.
+
+    Attributes:
+        softness: 0, or the width (d,) over which steps rise, for solvers that need a slope: an
+            indicator 1(x ≥ 0) becomes the sigmoid of 2x/softness.
+    """
+
+    def __init__(self, table: Table, softness: Tensor | float = 0.0) -> None:
+        self.table = table
+        self.softness = torch.as_tensor(softness, dtype=torch.float64)
+
+    # Read lazily: a table on disk would have to load them.
+    @cached_property
+    def theta(self) -> Tensor:
+        """The true parameters, (N, d)."""
+        return torch.as_tensor(self.table.theta)
+
+    @cached_property
+    def row_weights(self) -> Tensor:
+        """a_n, (N,), summing to one."""
+        return torch.as_tensor(self.table.row_weights)
+
+    @property
+    def y(self) -> np.ndarray | None:
+        """The data as the table holds it, or None."""
+        return self.table.y
+
+    @cached_property
+    def S(self) -> int | None:
+        """Draws behind each rank, or None if the table does not say."""
+        return self.table.S
+
+    @property
+    def d(self) -> int:
+        """How many parameters."""
+        return self.table.d
+
+    def draws_behind_rank(self) -> Tensor | None:
+        """Return how many draws each rank is worth: one number, or (N,); None if the table does not say."""
+        return None if self.S is None else torch.tensor(float(self.S))
+
+    def reweighted(self, a: Tensor) -> View:
+        """Return the same view with other row weights, (N,), for resampling."""
+        other = copy(self)
+        other.row_weights = a
+        return other
+
+    def average(self, rows: Tensor) -> Tensor:
+        """Return Σ_n a_n rows_n, the mean over rows, (N, ...) → (...)."""
+        return torch.tensordot(self.row_weights, rows, 1)
+
+    def mean_of(self, rows: Callable[[View], Tensor]) -> Tensor:
+        """Return Σ_n a_n rows_n of a quantity that each row has for itself, (N, ...) → (...)."""
+        return self.average(rows(self))
+
+    def log_q(self) -> Tensor:
+        """Return the log density at the true parameters, (N,)."""
+        raise self._intractable("log_q")
+
+    def rank(self, statistic: Statistic | None = None) -> Tensor:
+        """Return the ranks of the true parameters, (N, d); of a quantity of interest f(θ, y), (N, 1)."""
+        raise self._intractable("rank")
+
+    def mean(self) -> Tensor:
+        """Return the posterior means, (N, d)."""
+        raise self._intractable("mean")
+
+    def cov(self) -> Tensor:
+        """Return the posterior covariances, (N, d, d)."""
+        raise self._intractable("moments")
+
+    def interval(self, alpha: float) -> Tensor:
+        """Return the ends of the central 1 − alpha intervals, (N, d, 2)."""
+        raise self._intractable("interval")
+
+    def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Return E‖θ* − θ‖ and E‖θ* − θ*'‖, averaged over rows: two scalars.
+
+        Args:
+            most: how many draws per member and row the second may use.
+            scale: parameters are divided by it, (d,).
+        """
+        to_truth, spread = self.distances_by_row(most, scale)
+        return self.average(to_truth), self.average(spread)
+
+    def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean distances of the draws to the truth, and of each draw to the next: (N,), (N,)."""
+        draws = self.draws() / scale
+        if draws.shape[1] < 2:
+            raise ValueError(TOO_FEW)
+        to_truth = _norm(draws - (self.theta / scale)[:, None]).mean(1)
+        return to_truth, _norm(draws - draws.roll(-1, 1)).mean(1)
+
+    def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
+        """Return draws of the stacked posterior, (N, n, d)."""
+        raise self._intractable("draws")
+
+    def _intractable(self, statistic: str) -> IntractableError:
+        return IntractableError(f"{type(self).__name__} does not give `{statistic}`.")
 
 
 class GatheredView(View):
@@ -91,3 +204,30 @@ def _mean_of(block: Table, form: Form, params: Params, rows: Callable[[View], Te
 def _statistic(block: Table, form: Form, params: Params, name: str, *arguments: Any) -> Any:
     with torch.no_grad():
         return getattr(form.combine(params, block), name)(*arguments)
+
+
+def _norm(x: Tensor) -> Tensor:
+    """Return the Euclidean length along the last axis, with a gradient also at 0."""
+    return ((x**2).sum(-1) + 1e-300).sqrt()
+
+
+def view_of(form: Form, params: Mapping[str, np.ndarray], table: Table) -> View:
+    """Return the form on a table of its members, of which only those in use are looked at."""
+    members, params = members_in_use(form, params, table.K)
+    table = table.select(members=members) if len(members) < table.K else table
+    if not blocks.in_memory(table):
+        return GatheredView(form, as_tensors(params), table)
+    return form.combine(as_tensors(params), table)
+
+
+def members_in_use(
+    form: Form, params: Mapping[str, np.ndarray], K: int
+) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:
+    """Return the positions of the active members and their parameters; all, if none is active."""
+    members, of_members = form.active_members(params)
+    return (members, of_members) if len(members) else (np.arange(K), params)
+
+
+def as_tensors(params: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+    """Return parameters as a form combines with them."""
+    return {name: torch.tensor(array) for name, array in params.items()}

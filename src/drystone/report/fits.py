@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drystone._messages import count_and_first_few
-from drystone.report.shares import Shares
+from drystone.forms import Shares
 from drystone.report.tables import Cell, Grid, bound, cell, grid, number
 from drystone.stacking.result import Stacking
 from drystone.table import Table
@@ -84,7 +84,7 @@ def _facts(fit: Stacking, contribution: Shares) -> tuple[tuple[str, str], ...]:
     facts.append(("distance from the optimum", gap))
     if fit.stationarity is not None:
         facts.append(("stationarity", number(fit.stationarity, 2)))
-    facts += [("solver", fit.solver), ("steps", str(fit.iterations))]
+    facts += [("solver", str(fit.solver)), ("steps", str(fit.iterations))]
     if not np.isnan(fit.seconds):
         facts.append(("time", f"{fit.seconds:.2g} s"))
     return tuple(facts)

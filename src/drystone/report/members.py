@@ -9,8 +9,8 @@ import pandas as pd
 
 from drystone.comparison import LOG_DENSITY, RANK_DISTANCE, single
 from drystone.estimate import mean_over_rows
+from drystone.forms import Shares
 from drystone.plots.palette import Style
-from drystone.report.shares import Shares
 from drystone.report.tables import Cell, Grid, cell, grid, with_error
 from drystone.stacking.result import Stacking
 from drystone.table import Table

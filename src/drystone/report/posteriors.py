@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from drystone.comparison import name_fits
 from drystone.errors import IntractableError
-from drystone.forms import Mixture
-from drystone.stacking.result import Stacking, frozen
+from drystone.stacking.result import Stacking
 from drystone.table import Table
 from drystone.tasks import Task
 
@@ -117,9 +116,9 @@ def _references(fits: Mapping[str, Stacking], best: str | None) -> dict[str, Sta
     if not fits:
         raise ValueError("`fits` must hold at least one stacking; got none.")
     fit = next(iter(fits.values()))
-    weights = {"uniform": np.full(len(fit.names), 1 / len(fit.names))}
+    references = {"uniform": Stacking.uniform(fit.names, parameters=fit.parameters)}
     if best is not None:
         if best not in fit.names:
             raise ValueError(f"`best` must be the name of a member; got {best!r}, not one of {fit.names[:5]}….")
-        weights = {"best": (np.array(fit.names) == best).astype(float), **weights}
-    return {name: replace(fit, form=Mixture(), params={"weights": frozen(w)}) for name, w in weights.items()}
+        references = {"best": Stacking.single(fit.names, best, parameters=fit.parameters), **references}
+    return references

@@ -9,7 +9,7 @@ import numpy as np
 
 from drystone.comparison import BEST, LOG_DENSITY, RANK_DISTANCE, UNIFORM, Comparison, Metric
 from drystone.estimate import Estimate
-from drystone.report.shares import Shares
+from drystone.forms import Shares
 from drystone.report.tables import bound, number, with_error
 from drystone.stacking.result import Stacking
 from drystone.table import Table

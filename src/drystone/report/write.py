@@ -21,7 +21,6 @@ from drystone.report.metric_tables import metric_tables
 from drystone.report.page import Page, provenance, render
 from drystone.report.pictures import Picture, coverage_pictures, pair_picture, rank_pictures
 from drystone.report.posteriors import Observation, observe_row
-from drystone.report.shares import shares
 from drystone.report.verdict import tiles, verdict
 from drystone.stacking.result import Stacking
 from drystone.table import Table
@@ -89,7 +88,7 @@ def write(
     if not set(fits) <= set(comparison.fits):
         missing = [name for name in fits if name not in comparison.fits]
         raise ValueError(f"`comparison` does not have {missing}; it has {list(comparison.fits)}.")
-    contributions = {name: shares(fit, test) for name, fit in fits.items()}
+    contributions = {name: fit.shares(test) for name, fit in fits.items()}
     name, fit = next(iter(fits.items()))
     best = comparison.best
     gaps = {} if exact is None else gap_to_exact(exact, test, fits, best)

@@ -17,17 +17,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from drystone._early_stopping import EarlyStopping
 from drystone._parallel import seeded
 from drystone.errors import StackingError
 from drystone.estimate import Estimate, mean_over_rows
 from drystone.table import Table
 from drystone.table.inputs import flat_data, spread_or_one
 
-__all__ = ["Critic", "Features", "agreement", "held_out_divergence"]
+__all__ = ["Critic", "Features", "held_out_divergence", "js_lower_bound"]
+
+# Epochs without a better bound on held-out rows after which the critic stops learning.
+PATIENCE = 15
 
 
 class Features:
-    """What the critic sees of a pair: θ and y standardised, and θ relative to the members' average posterior."""
+    """Features of a pair: θ and y standardised, and θ relative to the members' average posterior."""
 
     def __init__(self, table: Table) -> None:
         y = flat_data(table, "JensenShannon compares pairs (θ, y), so it needs")
@@ -39,7 +43,7 @@ class Features:
         self.sd = (variance + (mean - self.mean) ** 2).mean(0).sqrt().clamp_min(1e-300)
 
     def __call__(self, theta: Tensor, rows: Tensor) -> Tensor:
-        """Features of theta (n, ..., d) at n rows: (n, ..., F), differentiable in theta."""
+        """Return features of theta (n, ..., d) at n rows: (n, ..., F), differentiable in theta."""
         middle = (1,) * (theta.ndim - 2)
         mean, sd, y = (
             array[rows].view(len(rows), *middle, -1).expand(*theta.shape[:-1], -1)
@@ -60,26 +64,29 @@ class Critic:
         self.optimiser = torch.optim.AdamW(self.network.parameters(), learning_rate, weight_decay=1e-2)
 
     def logit(self, features: Tensor) -> Tensor:
-        """Log odds that a pair is true, (...)."""
+        """Return the log odds that a pair is true, (...)."""
         return self.network(features)[..., 0]
 
     def step(self, truth: Tensor, draws: Tensor, a: Tensor, weights: Tensor | None = None) -> float:
-        """One ascent step of ℓ on a batch; its value before the step."""
+        """Take one ascent step of ℓ on a batch, and return its value before the step."""
         self.optimiser.zero_grad()
         with torch.enable_grad():  # a score may be evaluated where gradients are off
-            value = agreement(self.logit(truth), self.logit(draws), a, weights)
+            value = js_lower_bound(self.logit(truth), self.logit(draws), a, weights)
             (-value).backward()
         self.optimiser.step()
         return value.item()
 
 
-def agreement(truth: Tensor, draws: Tensor, a: Tensor, weights: Tensor | None = None) -> Tensor:
-    """ℓ(D) + log 2 from logits of truth (n,) and draws (n, m); rows weighted by a, draws alike or by weights."""
+def js_lower_bound(truth: Tensor, draws: Tensor, a: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return ℓ(D) + log 2 from logits of truth (n,) and draws (n, m), rows weighted by a, draws by ``weights``.
+
+    In expectation over rows that the critic has not seen, it is at most the Jensen–Shannon divergence.
+    """
     return (a * by_row(truth, draws, weights)).sum() / a.sum()
 
 
 def by_row(truth: Tensor, draws: Tensor, weights: Tensor | None = None) -> Tensor:
-    """The same for each row, (n,)."""
+    """Return the bound of each row, (n,)."""
     negative = softplus(draws)  # −log(1 − D)
     mixed = negative.mean(-1) if weights is None else negative @ weights
     return np.log(2) - (softplus(-truth) + mixed) / 2
@@ -96,17 +103,17 @@ def held_out_divergence(
     epochs: int,
     seed: int,
 ) -> Estimate:
-    """Train a critic on some rows (stopped early on a fifth of them), and judge by others.
+    """Train a critic on some rows (stopped early on a fifth of them), and estimate the divergence on others.
 
     Args:
-        features: what it sees.
+        features: its inputs.
         theta: the truth, (N, d).
-        draws: of the posterior judged, (N, n, d).
+        draws: of the stacked posterior, (N, n, d).
         a: row weights, (N,).
         fit_rows: rows to train on.
-        test_rows: rows to judge by.
+        test_rows: rows to estimate the divergence on.
         hidden: units of its layers.
-        epochs: at most so many.
+        epochs: the most epochs.
         seed: of its initial weights and batches.
     """
     rng = np.random.default_rng(seed)
@@ -118,7 +125,7 @@ def held_out_divergence(
     )
     critic = Critic(truth_at[0].shape[-1], hidden, 3e-3, seed)
     a = a.float()
-    best, least, waited = None, np.inf, 0
+    stopping: EarlyStopping[Tensor | None] = EarlyStopping(None, PATIENCE)
     for _ in range(epochs):
         for batch in torch.as_tensor(rng.permutation(len(train))).split(128):
             value = critic.step(truth_at[0][batch], draws_at[0][batch], a[train][batch])
@@ -127,18 +134,16 @@ def held_out_divergence(
                     "the critic of the Jensen–Shannon score diverged; check `theta`, `y`, `draws`."
                 )
         with torch.no_grad():
-            loss = -float(agreement(critic.logit(truth_at[1]), critic.logit(draws_at[1]), a[stop]))
-            if loss < least:
-                least, waited = loss, 0
-                best = by_row(critic.logit(truth_at[2]), critic.logit(draws_at[2])).double()
-            waited += 1
-        if waited > 15:
+            loss = -float(js_lower_bound(critic.logit(truth_at[1]), critic.logit(draws_at[1]), a[stop]))
+            stopping.update(loss, lambda: by_row(critic.logit(truth_at[2]), critic.logit(draws_at[2])).double())
+        if stopping.exhausted:
             break
+    best = stopping.best
     assert best is not None
     weight = (a[test].double() / a[test].double().sum()).numpy()
     return mean_over_rows(best.numpy(), weight)
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:
-    """Single precision whatever torch's default is: features are."""
+    """Return a layer in single precision, as the features are, whatever torch's default is."""
     return nn.Linear(inputs, outputs, dtype=torch.float32)

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from drystone.forms.form import View
-from drystone.scores.score import RowScore
-from drystone.scores.units import as_scale, unit
+from drystone.forms.view import View
+from drystone.scores.score import RowScore, as_scale, unit
 from drystone.table.inputs import Levels, as_levels, each_level
 
 __all__ = ["IntervalScore"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from drystone.estimate import Estimate, split_folds
-from drystone.forms.form import View
+from drystone.forms.view import View
 from drystone.scores.critic import Features, held_out_divergence
 from drystone.scores.score import Score
 from drystone.table import blocks
@@ -39,6 +39,7 @@ class JensenShannon(Score):
     """
 
     needs: ClassVar = frozenset({"draws"})
+    adversarial: ClassVar = True
     hidden: tuple[int, ...] = (64, 64)
     epochs: int = 100
     draws: int = 16

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from drystone.forms.form import View
+from drystone.forms.view import View
 from drystone.scores.score import RowScore
 
 __all__ = ["LogScore"]

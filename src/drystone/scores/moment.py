@@ -8,9 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from drystone.forms.form import View
-from drystone.scores.score import RowScore
-from drystone.scores.units import as_scale, unit
+from drystone.forms.view import View
+from drystone.scores.score import RowScore, as_scale, unit
 
 __all__ = ["MeanScore", "MomentScore"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.forms.form import View
+from drystone.forms.view import View
 from drystone.scores.score import Score
 from drystone.table import Statistic
 
@@ -34,6 +34,7 @@ class RankCvM(Score):
             theta (..., N, d) and y (N, ...) as NumPy arrays to (..., N). Needs draws.
     """
 
+    calibration_only: ClassVar = True
     statistic: Statistic | None = None
 
     @property
@@ -42,7 +43,7 @@ class RankCvM(Score):
         return frozenset({"rank"} if self.statistic is None else {"draws"})
 
     def __call__(self, q: View) -> Tensor:
-        """The distance, averaged over margins."""
+        """Return the distance, averaged over margins."""
         r, a = q.rank(self.statistic), q.row_weights
         u = torch.as_tensor(uniform_targets(r.detach().numpy().T, a.numpy()).T)
         return q.average((r - u) ** 2).mean() + (a**3).sum() / 12
@@ -64,10 +65,11 @@ class RankMoments(Score):
     """
 
     needs: ClassVar = frozenset({"rank"})
+    calibration_only: ClassVar = True
     draws: int | None = None
 
     def __call__(self, q: View) -> Tensor:
-        """The two squares, averaged over margins."""
+        """Return the two squares, averaged over margins."""
         r, S = q.rank(), self.draws or q.S or 1000
         first = q.average(r) - 1 / 2
         logarithm = q.average(torch.log((S * r + 0.5) / (S + 1))) + 1
@@ -75,7 +77,7 @@ class RankMoments(Score):
 
 
 def uniform_targets(r: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Where each rank of a margin would lie if the ranks were uniform: mid-points of cumulated weights.
+    """Return where each rank of a margin would lie if the ranks were uniform: mid-points of cumulated weights.
 
     Args:
         r: ranks, (d, N).

@@ -1,21 +1,21 @@
-"""What a score is: an objective on a stacked posterior. Lower is better, always; means over rows, always."""
+"""A score: an objective on a stacked posterior. Lower is better, always; means over rows, always."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from drystone._spec import Described
-from drystone.forms.form import View
+from drystone._spec import Spec
+from drystone.forms.view import View
 
-__all__ = ["RowScore", "Score", "Sum", "row_scores"]
+__all__ = ["RowScore", "Score", "Sum", "as_scale", "row_scores", "unit"]
 
 
-class Score(Described, ABC):
+class Score(Spec, ABC):
     r"""A column of the paper's Table 1: a functional S(Φ, θ_1..N) of the stacked posterior on a table.
 
     Scores add and scale: ``LogScore() + 10 * RankCvM()`` is a :class:`Sum` whose terms are reported one by one.
@@ -27,20 +27,24 @@ class Score(Described, ABC):
         convex: whether it is convex in the weights of a mixture; then a solver can certify its optimum.
         has_units: whether its value carries the parameters' units; then tolerances are relative to it.
         smooth: whether it has a gradient that changes continuously; else solvers soften its steps.
+        adversarial: whether it is the value of a game against a critic, and so has no gradient of its own.
+        calibration_only: whether the prior itself would be perfect by it, as it is by ranks.
     """
 
     needs: ClassVar[frozenset[str]]
     convex: ClassVar[bool] = False
     has_units: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
+    adversarial: ClassVar[bool] = False
+    calibration_only: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, q: View) -> Tensor:
-        """The score, a scalar."""
+        """Return the score, a scalar."""
 
     @property
     def terms(self) -> tuple[tuple[float, Score], ...]:
-        """The (coefficient, score) pairs it is the sum of: of a single score, itself once."""
+        """The (coefficient, score) pairs that it is the sum of; a single score is its own only term."""
         return ((1.0, self),)
 
     def __add__(self, other: Score | int) -> Sum:
@@ -61,14 +65,14 @@ class Score(Described, ABC):
 
 
 class RowScore(Score):
-    """A score that is the mean over rows of something each row has for itself."""
+    """A score that is the mean over rows of a quantity that each row has for itself."""
 
     @abstractmethod
     def rows(self, q: View) -> Tensor:
-        """The score of each row, (N,)."""
+        """Return the score of each row, (N,)."""
 
     def __call__(self, q: View) -> Tensor:
-        """Σ_n a_n rows_n."""
+        """Return Σ_n a_n rows_n."""
         return q.mean_of(self.rows)
 
 
@@ -110,7 +114,7 @@ class Sum(Score):
         return all(score.smooth for _, score in self.terms)
 
     def __call__(self, q: View) -> Tensor:
-        """Σ_i c_i S_i(q)."""
+        """Return Σ_i c_i S_i(q)."""
         values = [coefficient * score(q) for coefficient, score in self.terms]
         if not values:
             raise ValueError("a sum of scores needs a term with a coefficient above 0.")
@@ -134,7 +138,7 @@ class Sum(Score):
         )
 
     def describe(self) -> dict[str, Any]:
-        """The sum as JSON."""
+        """Return the sum as JSON."""
         return {
             "name": "Sum",
             "terms": [[coefficient, score.describe()] for coefficient, score in self.terms],
@@ -147,3 +151,17 @@ def row_scores(score: Score, q: View) -> Tensor | None:
     if len(terms) < len(score.terms):
         return None
     return torch.stack([coefficient * term.rows(q) for coefficient, term in terms]).sum(0)
+
+
+def as_scale(scale: Sequence[float] | None) -> tuple[float, ...] | None:
+    """Return a scale (a tuple, list or array) as a tuple of numbers, which can be compared and saved."""
+    return None if scale is None else tuple(float(value) for value in scale)
+
+
+def unit(scale: tuple[float, ...] | None, d: int) -> Tensor:
+    """Return ``scale`` as a tensor (d,), ones if None."""
+    if scale is None:
+        return torch.ones(d, dtype=torch.float64)
+    if len(scale) != d or not all(0 < value < float("inf") for value in scale):
+        raise ValueError(f"`scale` must hold d = {d} positive numbers; got {scale}.")
+    return torch.tensor(scale, dtype=torch.float64)

@@ -9,12 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drystone._early_stopping import EarlyStopping
 from drystone.errors import StackingError
 from drystone.estimate import bootstrap_weights
 from drystone.forms import Form, LocalMixture, Mixture, View
 from drystone.scores import RowScore, Score
-from drystone.solvers.projected_gradient import soft_width
-from drystone.solvers.solver import Solution, Solver, needs_critic
+from drystone.solvers.log_score import SQP
+from drystone.solvers.projected_gradient import ProjectedGradient, soft_width
+from drystone.solvers.quadratic import QuadraticProgram
+from drystone.solvers.rank import ConvexConcave
+from drystone.solvers.solver import Solution, Solver, Status, needs_critic
 from drystone.table import Table
 from drystone.table.inputs import flat_data, spread_or_one
 
@@ -24,31 +28,32 @@ __all__ = ["Gating"]
 FLOOR = 0.05
 # Resamplings of the rows behind the standard error of the gain.
 BOOTSTRAP = 60
+# Solvers of the global mixture: the first that takes the score.
+GLOBAL = (SQP(), ConvexConcave(), QuadraticProgram(), ProjectedGradient())
 
 
 @dataclass(frozen=True, repr=False)
-class Gating(Solver):
+class Gating(Solver[LocalMixture, Score]):
     """Adam on all rows at once, early stopping, and a fall-back to global weights.
 
     Args:
-        globally: the solver of the global mixture; None for the one registered for the score.
+        globally: the solver of the global mixture; None for the first of ``GLOBAL`` that takes the score.
     """
 
     handles: ClassVar = (LocalMixture,)
     globally: Solver | None = None
 
-    def refuses(self, form: Form, score: Score) -> str:
-        """Why not, or nothing."""
-        return needs_critic(score) or super().refuses(form, score)
+    def unsupported_reason(self, form: Form, score: Score) -> str:
+        """Return why it cannot solve this pair, or an empty text."""
+        return needs_critic(score) or super().unsupported_reason(form, score)
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The network, or the global mixture if that is as good on the rows kept aside."""
-        assert isinstance(form, LocalMixture)
+    def minimize(self, table: Table, form: LocalMixture, score: Score, tol: float, seed: int) -> Solution:
+        """Return the network, or the global mixture if that is as good on rows that neither has seen."""
         flat_data(table, "weights that depend on the data need")
-        kept, aside = table.split(1 - form.holdout, seed)
-        stop_by, judge_by = aside.split(0.5, seed)  # what stops the training may not judge it too
-        weights = self._global(kept, score, tol, seed).params["weights"]
-        network, steps = _train(form, _initial(form, kept, weights, seed), kept, stop_by, score)
+        fitted_on, held_out = table.split(1 - form.holdout, seed)
+        stop_by, judge_by = held_out.split(0.5, seed)  # what stops the training may not judge it too
+        weights = self._global(fitted_on, score, tol, seed).params["weights"]
+        network, steps = _train(form, _initial(form, fitted_on, weights, seed), fitted_on, stop_by, score)
         everywhere = Mixture().combine({"weights": torch.tensor(weights)}, judge_by)
         local = form.combine(network, judge_by)
         gain, error = _gain(everywhere, local, score, seed)
@@ -60,16 +65,18 @@ class Gating(Solver):
             note = f"fell back to global weights: local ones gain {verdict[3:]}."
             return replace(solution, form=Mixture(), note=f"{note} {solution.note}".strip())
         note = f"local weights beat global ones {verdict}."
-        return Solution({name: value.numpy() for name, value in network.items()}, None, None, True, steps, note)
+        params = {name: value.numpy() for name, value in network.items()}
+        return Solution(params, None, None, Status.HELD_OUT, steps, note)
 
     def _global(self, table: Table, score: Score, tol: float, seed: int) -> Solution:
-        from drystone.solvers import pick  # which in turn knows us
-
-        return (self.globally or pick(Mixture(), score)).solve(table, Mixture(), score, tol, seed)
+        """Return the solution with one set of weights."""
+        form = Mixture()
+        solver = self.globally or next(s for s in GLOBAL if not s.unsupported_reason(form, score))
+        return solver.solve(table, form, score, tol, seed)
 
 
 def _initial(form: LocalMixture, table: Table, weights: np.ndarray, seed: int) -> dict[str, Tensor]:
-    """A network whose last layer is 0 and whose biases are the logarithms of the global weights."""
+    """Return a network whose last layer is 0 and whose biases are the logarithms of the global weights."""
     generator = torch.Generator().manual_seed(seed)
     features = form.features(np.asarray(table.y))
     scale = torch.as_tensor(spread_or_one(features.numpy()))
@@ -89,29 +96,27 @@ def _initial(form: LocalMixture, table: Table, weights: np.ndarray, seed: int) -
 
 
 def _train(
-    form: LocalMixture, network: dict[str, Tensor], kept: Table, aside: Table, score: Score
+    form: LocalMixture, network: dict[str, Tensor], fitted_on: Table, held_out: Table, score: Score
 ) -> tuple[dict[str, Tensor], int]:
-    """The network that was best on the rows kept aside, and the number of steps taken."""
+    """Return the network that is best on the held-out rows, and the number of steps taken."""
     trained = {name: value.requires_grad_() for name, value in network.items() if not name.startswith("y_")}
     optimiser = torch.optim.AdamW(trained.values(), form.learning_rate, weight_decay=form.weight_decay)
-    softness = 0.0 if score.smooth else soft_width(kept)
-    best, best_step, step, least = network, 0, 0, np.inf
-    for step in range(form.epochs + 1):
+    softness = 0.0 if score.smooth else soft_width(fitted_on)
+    stopping = EarlyStopping(network, form.patience)
+    for _ in range(form.epochs + 1):
         with torch.no_grad():
-            loss_aside = float(score(form.combine(network, aside)))
-        if loss_aside < least:
-            least, best_step = loss_aside, step
-            best = {name: value.detach().clone() for name, value in network.items()}
-        if step - best_step >= form.patience or not np.isfinite(loss_aside):
+            loss = float(score(form.combine(network, held_out)))
+        stopping.update(loss, lambda: {name: value.detach().clone() for name, value in network.items()})
+        if stopping.exhausted or not np.isfinite(loss):
             break
         optimiser.zero_grad()
-        score(form.combine(network, kept, softness)).backward()
+        score(form.combine(network, fitted_on, softness)).backward()
         optimiser.step()
-    return best, step
+    return stopping.best, stopping.steps - 1
 
 
 def _gain(everywhere: View, local: View, score: Score, seed: int) -> tuple[float, float]:
-    """What local weights gain over global ones, and its standard error by resampling the rows (both alike)."""
+    """Return the gain of local weights over global ones, and its standard error by resampling the rows of both."""
     a = local.row_weights
     weightings = torch.stack([a, *map(torch.as_tensor, bootstrap_weights(a.numpy(), BOOTSTRAP, seed))])
     with torch.no_grad():
@@ -125,7 +130,7 @@ def _gain(everywhere: View, local: View, score: Score, seed: int) -> tuple[float
 
 
 def _differences(term: Score, everywhere: View, local: View, weightings: Tensor) -> Tensor:
-    """The term's value with global less that with local weights, under each weighting of the rows."""
+    """Return the term's value with global less that with local weights, under each weighting of the rows."""
     if isinstance(term, RowScore):
         return weightings @ (term.rows(everywhere) - term.rows(local))
     return torch.stack([term(everywhere.reweighted(a)) - term(local.reweighted(a)) for a in weightings])

@@ -15,12 +15,13 @@ import torch
 
 from drystone.errors import IntractableError
 from drystone.estimate import split_folds
-from drystone.forms import Form, IntervalAggregation
+from drystone.forms import IntervalAggregation
 from drystone.forms.interval import CONSTRAINTS
-from drystone.scores import IntervalScore, Score
-from drystone.scores.units import unit
+from drystone.forms.view import as_tensors
+from drystone.scores import IntervalScore
+from drystone.scores.score import unit
 from drystone.solvers.quantile_regression import Regression, quantile_regression
-from drystone.solvers.solver import Solution, Solver, tolerance
+from drystone.solvers.solver import Solution, Solver, Status, tolerance
 from drystone.table import Table
 from drystone.table.inputs import each_level
 
@@ -28,7 +29,7 @@ __all__ = ["InteriorPoint"]
 
 
 @dataclass(frozen=True, repr=False)
-class InteriorPoint(Solver):
+class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
     """Quantile regression of the truth on the members' ends, one for each end, parameter and level.
 
     Args:
@@ -41,10 +42,10 @@ class InteriorPoint(Solver):
     steps: int = 100
     folds: int = 5
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The optimal ends, and the conformal margin if it is wanted."""
-        assert isinstance(form, IntervalAggregation)
-        assert isinstance(score, IntervalScore)
+    def minimize(
+        self, table: Table, form: IntervalAggregation, score: IntervalScore, tol: float, seed: int
+    ) -> Solution:
+        """Return the optimal ends, and the conformal margin if the form has one."""
         if each_level(form.alpha) != each_level(score.alpha):
             raise IntractableError(
                 f"the form's alpha {form.alpha} and the score's alpha {score.alpha} must be the same levels."
@@ -72,7 +73,7 @@ class InteriorPoint(Solver):
         groups = [list(range(table.d))] if form.shared else [[j] for j in range(table.d)]
         weights = np.zeros((2, len(alphas), table.d, table.K))
         intercepts = np.zeros((2, len(alphas), table.d))
-        gap, steps = 0.0, 0
+        gap, steps, at_limit = 0.0, 0, False
         for (i, alpha), end, group in product(enumerate(alphas), (0, 1), groups):
             tau = alpha / 2 if end == 0 else 1 - alpha / 2
             regression = self._regress(table, form, tau, group, scale, tol)
@@ -82,12 +83,14 @@ class InteriorPoint(Solver):
             # A regression averages over its group; the score, 2/α times it, over all parameters and levels.
             gap += 2 / alpha * regression.gap * len(group) / table.d / len(alphas)
             steps += regression.iterations
+            at_limit |= regression.iterations >= self.steps
         found = {"lower": weights[0], "upper": weights[1]}
         found |= {"lower_intercept": intercepts[0], "upper_intercept": intercepts[1]}
         if isinstance(form.alpha, int | float):
             found = {name: value[0] for name, value in found.items()}
-        view = form.combine({name: torch.tensor(value) for name, value in found.items()}, table)
-        return Solution(found, gap, gap, gap <= tolerance(tol, score, float(score(view))), steps)
+        view = form.combine(as_tensors(found), table)
+        allowed = tolerance(tol, score, float(score(view)))
+        return Solution(found, gap, gap, Status.of(gap, allowed, certified=True, at_limit=at_limit), steps)
 
     def _regress(
         self, table: Table, form: IntervalAggregation, tau: float, group: list[int], scale: np.ndarray, tol: float
@@ -117,7 +120,7 @@ class InteriorPoint(Solver):
             fitted_on, tested_on = table.select(rows=fit_rows), table.select(rows=test_rows)
             for variant in variants:
                 params = self._fit(fitted_on, variant, score, max(tol, 1e-6)).params
-                view = variant.combine({name: torch.tensor(value) for name, value in params.items()}, tested_on)
+                view = variant.combine(as_tensors(params), tested_on)
                 losses[variant] += float(score(view)) * table.row_weights[test_rows].sum()
         best = min(variants, key=lambda variant: losses[variant])
         with_intercept = "with" if best.intercept else "without"
@@ -127,7 +130,7 @@ class InteriorPoint(Solver):
 
 def _crossed(form: IntervalAggregation, params: dict[str, np.ndarray], table: Table) -> float:
     """The share of intervals whose lower end lies above the upper one."""
-    view = form.combine({name: torch.tensor(value) for name, value in params.items()}, table)
+    view = form.combine(as_tensors(params), table)
     ends = torch.stack([view.raw(alpha) for alpha in each_level(form.alpha)])
     return float((ends[..., 0] > ends[..., 1]).double().mean())
 
@@ -148,7 +151,7 @@ def _conformal_split(table: Table, form: IntervalAggregation, seed: int) -> tupl
 
 def _margin(form: IntervalAggregation, params: dict[str, np.ndarray], table: Table) -> np.ndarray:
     """The ⌈(1 − α)(n + 1)⌉-th smallest of max(l − θ, θ − u) (Romano, Patterson & Candès 2019)."""
-    view = form.combine({name: torch.tensor(value) for name, value in params.items()}, table)
+    view = form.combine(as_tensors(params), table)
     margins = []
     for alpha in each_level(form.alpha):
         ends = view.interval(alpha).numpy()

@@ -1,6 +1,6 @@
 r"""Sample aggregation × anything differentiable: L-BFGS from the best single member, stopped early.
 
-Steps (ranks, interval ends) are softened while fitting, and exact on the rows kept aside.
+Steps (ranks, interval ends) are softened while fitting, and exact on the held-out rows.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import scipy  # and not its parts, which it imports when they are used: most fit
 import torch
 from torch import Tensor
 
+from drystone._early_stopping import EarlyStopping
 from drystone.forms import Form, SampleAggregation
 from drystone.scores import RankCvM, Score
 from drystone.solvers.projected_gradient import soft_width
-from drystone.solvers.solver import Solution, Solver, needs_critic
+from drystone.solvers.solver import Solution, Solver, Status, needs_critic
 from drystone.table import Table
 from drystone.table.inputs import spread_or_one
 
-__all__ = ["Coordinates", "Descent", "best_member", "no_gradient"]
+__all__ = ["LBFGS", "Coordinates", "best_member", "no_gradient"]
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,14 @@ class Coordinates:
 
 
 def no_gradient(score: Score) -> str:
-    """Why a score has no gradient in the parameters of a sample aggregation, or nothing."""
+    """Return why a score has no gradient in the parameters of a sample aggregation, or an empty text."""
     if any(isinstance(term, RankCvM) and term.statistic is not None for _, term in score.terms):
         return "ranks of a user's statistic have no gradient in the matrices of a sample aggregation"
     return ""
 
 
 @dataclass(frozen=True, repr=False)
-class Descent(Solver):
+class LBFGS(Solver[SampleAggregation, Score]):
     """L-BFGS on most of the rows; the iterate that is best on the others.
 
     Args:
@@ -78,53 +79,58 @@ class Descent(Solver):
     handles: ClassVar = (SampleAggregation,)
     steps: int = 200
 
-    def refuses(self, form: Form, score: Score) -> str:
-        """Why not, or nothing."""
-        return no_gradient(score) or needs_critic(score) or super().refuses(form, score)
+    def unsupported_reason(self, form: Form, score: Score) -> str:
+        """Return why it cannot solve this pair, or an empty text."""
+        return no_gradient(score) or needs_critic(score) or super().unsupported_reason(form, score)
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The best iterate on the rows kept aside, never worse there than the best single member."""
-        assert isinstance(form, SampleAggregation)
-        kept, aside = table.split(1 - form.holdout, seed)
-        coordinates = Coordinates.of(kept, form.structure)
-        softness = soft_width(kept) if "draws" in table.gives else 0.0
+    def minimize(self, table: Table, form: SampleAggregation, score: Score, tol: float, seed: int) -> Solution:
+        """Return the best iterate on held-out rows, never worse there than the best single member."""
+        fitted_on, held_out = table.split(1 - form.holdout, seed)
+        coordinates = Coordinates.of(fitted_on, form.structure)
+        softness = soft_width(fitted_on) if "draws" in table.gives else 0.0
 
         def fitted(x: np.ndarray) -> tuple[float, np.ndarray]:
             point = torch.tensor(x, requires_grad=True)
-            loss = score(form.combine(coordinates.params(point), kept, softness)) / size
+            loss = score(form.combine(coordinates.params(point), fitted_on, softness)) / size
             (gradient,) = torch.autograd.grad(loss, point)
             return loss.item(), gradient.numpy()
 
-        def held_out(x: np.ndarray) -> float:
+        def held_out_loss(x: np.ndarray) -> float:
             with torch.no_grad():
-                return float(score(form.combine(coordinates.params(torch.tensor(x)), aside)))
+                return float(score(form.combine(coordinates.params(torch.tensor(x)), held_out)))
 
-        start = coordinates.member(best_member(kept, form, score))
-        path = [(held_out(start), start)]
+        start = coordinates.member(best_member(fitted_on, form, score))
+        at_start = held_out_loss(start)
+        # Of iterates that tie the first: later ones fit the other rows better and these no better.
+        stopping = EarlyStopping(start)
+        stopping.update(at_start, lambda: start)
         # In units of the start, so that L-BFGS stops by the same rule whatever the units of the parameters are.
-        size = abs(path[0][0]) or 1.0
+        size = abs(at_start) or 1.0
         end = scipy.optimize.minimize(
             fitted,
             start,
             jac=True,
             method="L-BFGS-B",
-            callback=lambda x: path.append((held_out(x), x.copy())),
+            callback=lambda x: stopping.update(held_out_loss(x), x.copy),
             options={"maxiter": self.steps, "gtol": tol},
         )
-        # The first of the best: later iterates that only tie fit the other rows better and these no better.
-        chosen = int(np.argmin([loss for loss, _ in path]))
-        loss, x = path[chosen]
+        taken, x = stopping.steps - 1, stopping.best
         params = {name: value.numpy() for name, value in coordinates.params(torch.tensor(x)).items()}
-        gained = f"{path[0][0]:.6g} → {loss:.6g}"
-        note = f"step {chosen} of {len(path) - 1} is best on {aside.N} rows kept aside: {gained}."
+        gained = f"{at_start:.6g} → {stopping.loss:.6g}"
+        note = f"step {stopping.step} of {taken} is best on {held_out.N} held-out rows: {gained}."
         stationarity = float(np.abs(fitted(x)[1]).max())
         # Stopped early on purpose, or at a minimum of the rows fitted; not by the limit, nor by a failed search.
-        converged = chosen < len(path) - 1 or bool(end.success)
-        return Solution(params, None, stationarity, converged, len(path) - 1, note)
+        if stopping.step < taken:
+            status = Status.HELD_OUT
+        elif end.success:
+            status = Status.CONVERGED
+        else:
+            status = Status.STEP_LIMIT if taken >= self.steps else Status.STALLED
+        return Solution(params, None, stationarity, status, taken, note)
 
 
 def best_member(table: Table, form: SampleAggregation, score: Score) -> int:
-    """The member with the least score, each alone."""
+    """Return the member with the least score, each alone."""
     d = table.d
     alone = {"offset": torch.zeros(d, dtype=torch.float64), "matrix": torch.eye(d, dtype=torch.float64)[None]}
     with torch.no_grad():

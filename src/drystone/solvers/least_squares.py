@@ -11,26 +11,24 @@ from typing import ClassVar
 
 import numpy as np
 
-from drystone.forms import Form, SampleAggregation
-from drystone.scores import MeanScore, Score
-from drystone.scores.units import unit
-from drystone.solvers.solver import Solution, Solver, tolerance
+from drystone.forms import SampleAggregation
+from drystone.scores import MeanScore
+from drystone.scores.score import unit
+from drystone.solvers.solver import Solution, Solver, Status, tolerance
 from drystone.table import Table
 
 __all__ = ["LeastSquares"]
 
 
 @dataclass(frozen=True, repr=False)
-class LeastSquares(Solver):
+class LeastSquares(Solver[SampleAggregation, MeanScore]):
     """The solution of least norm, by singular values; its certificate is what the residual has left to explain."""
 
     solves: ClassVar = ((SampleAggregation, MeanScore),)
     certifies: ClassVar = True
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The optimal offset and matrices."""
-        assert isinstance(form, SampleAggregation)
-        assert isinstance(score, MeanScore)
+    def minimize(self, table: Table, form: SampleAggregation, score: MeanScore, tol: float, seed: int) -> Solution:
+        """Return the optimal offset and matrices."""
         K, N, d = table.K, table.N, table.d
         a, root = table.row_weights, np.sqrt(table.row_weights)[:, None]
         # Centred, the intercept drops out; in units of the parameters' spread, nothing depends on units.
@@ -55,10 +53,13 @@ class LeastSquares(Solver):
         matrix = V * spread[:, None] / spread
         offset = centre - np.einsum("kij,kj->i", matrix, means)
         free = {"scalar": K / d, "diagonal": K, "full": K * d}[form.structure]
-        note = f"N = {N} rows for {free:.0f} coefficients a parameter: likely to overfit." if 5 * free > N else ""
+        note = (
+            f"N = {N} rows for {free:.0f} coefficients per parameter: likely to overfit." if 5 * free > N else ""
+        )
         allowed = tolerance(tol, score, float((theta**2 * relative**2).sum()))
         gap = float(gap)
-        return Solution({"offset": offset, "matrix": matrix}, gap, gap, gap <= allowed, 1, note)
+        status = Status.of(gap, allowed, certified=True, at_limit=False)
+        return Solution({"offset": offset, "matrix": matrix}, gap, gap, status, 1, note)
 
 
 def _least_squares(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:

@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from drystone.forms import Form, Mixture
-from drystone.scores import LogScore, Score
-from drystone.solvers.simplex.newton import Barrier, Problem, newton_simplex, without_crumbs
+from drystone.forms import Mixture
+from drystone.scores import LogScore
+from drystone.solvers.simplex.newton import Barrier, Problem, drop_negligible_weights, newton_simplex
 from drystone.solvers.simplex.row_sum import RowSum, coarse
-from drystone.solvers.solver import Solution, Solver
+from drystone.solvers.solver import Solution, Solver, Status
 from drystone.table import Table, blocks
 
 __all__ = ["SQP", "Multiplicative", "log_loss"]
 
 
 @dataclass(frozen=True, repr=False)
-class Multiplicative(Solver):
+class Multiplicative(Solver[Mixture, LogScore]):
     """The paper's multiplicative gradient w ← w ∘ g (EM). Slow to converge; it says how far it got.
 
     Args:
@@ -36,9 +36,8 @@ class Multiplicative(Solver):
     streams: ClassVar = True
     steps: int = 1000
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The weights after the last step and their certificate."""
-        assert isinstance(form, Mixture)
+    def minimize(self, table: Table, form: Mixture, score: LogScore, tol: float, seed: int) -> Solution:
+        """Return the weights after the last step and their certificate."""
         loss, c = log_loss(table), form.pseudocount(table)
         w, taken, gap = np.full(table.K, 1 / table.K), 0, np.inf
         for taken in range(self.steps + 1):
@@ -49,17 +48,18 @@ class Multiplicative(Solver):
                 break
             w = w * pull
             w /= w.sum()
-        return Solution({"weights": w}, max(gap, 0.0), max(gap, 0.0), gap <= tol, taken)
+        status = Status.of(gap, tol, certified=True, at_limit=True)
+        return Solution({"weights": w}, max(gap, 0.0), max(gap, 0.0), status, taken)
 
 
 # Multiplicative steps before the first Newton step: enough to leave the flat region around uniform weights.
 WARM_UP = 8
 # Members that start with weight, of a large K: at the optimum a few tens carry any.
-STARTERS = 64
+INITIAL_SUPPORT = 64
 
 
 @dataclass(frozen=True, repr=False)
-class SQP(Solver):
+class SQP(Solver[Mixture, LogScore]):
     """Newton steps with an active-set quadratic programme each, after a few multiplicative ones.
 
     Args:
@@ -71,14 +71,13 @@ class SQP(Solver):
     streams: ClassVar = True
     steps: int = 200
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The optimal weights and their certificate."""
-        assert isinstance(form, Mixture)
+    def minimize(self, table: Table, form: Mixture, score: LogScore, tol: float, seed: int) -> Solution:
+        """Return the optimal weights and their certificate."""
         loss, c = log_loss(table), form.pseudocount(table)
         few = coarse(table, score.needs)
         if few is not None:
-            of_few = self._solve(few, form, score, max(tol, 1e-6), seed).params["weights"]
-            w = 0.999 * of_few + 0.001 / table.K  # nobody is ruled out by the rows that were left out
+            of_few = self.minimize(few, form, score, max(tol, 1e-6), seed).params["weights"]
+            w = 0.999 * of_few + 0.001 / table.K  # the rows left out must not rule out a member
         else:
             w = np.full(table.K, 1 / table.K)
             for _ in range(WARM_UP):
@@ -88,18 +87,18 @@ class SQP(Solver):
             start = w if few is not None else 0.9 * w + 0.1 / table.K
             minimum = newton_simplex(Barrier(loss, c), start, tol, self.steps)
         else:
-            minimum = newton_simplex(loss, _starters(w, loss.table), tol, self.steps)
-            minimum = without_crumbs(loss, minimum, tol)
-        return Solution.certified(minimum, tol)
+            minimum = newton_simplex(loss, _initial_support(w, loss.table), tol, self.steps)
+            minimum = drop_negligible_weights(loss, minimum, tol)
+        return Solution.certified(minimum, tol, self.steps)
 
 
 def log_loss(table: Table) -> RowSum:
-    """The problem of a table."""
+    """Return the problem of a table."""
     return RowSum(blocks.with_own_cache(table), _derivatives, 1)
 
 
 def multiplied(loss: Problem, w: np.ndarray) -> np.ndarray:
-    """w ∘ g: the paper's multiplicative gradient, which is an EM step."""
+    """Return w ∘ g, normalized: the paper's multiplicative gradient, which is an EM step."""
     w = w * -loss.gradient(w)
     return w / w.sum()
 
@@ -144,12 +143,12 @@ def _last_mixed(block: Table) -> list[np.ndarray]:
     return []
 
 
-def _starters(w: np.ndarray, table: Table) -> np.ndarray:
-    """w cut down to its largest entries, and to the members that explain the rows which those hardly explain."""
-    if len(w) <= 2 * STARTERS:
+def _initial_support(w: np.ndarray, table: Table) -> np.ndarray:
+    """Return w cut down to its largest entries and the members that explain rows which those hardly explain."""
+    if len(w) <= 2 * INITIAL_SUPPORT:
         return w
     keep = np.zeros(len(w), bool)
-    keep[np.argsort(w)[-STARTERS:]] = True
+    keep[np.argsort(w)[-INITIAL_SUPPORT:]] = True
     (explaining,) = blocks.total(table, _explaining, w, keep)
     w = np.where(keep | (explaining > 0), w, 0.0)
     return w / w.sum()

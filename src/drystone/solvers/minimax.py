@@ -9,9 +9,9 @@ For aggregated samples the draws move with the parameters. Other terms of a sum 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -20,14 +20,14 @@ from torch.nn.functional import softplus
 
 from drystone.errors import StackingError
 from drystone.estimate import Estimate
-from drystone.forms import Form, LocalMixture, Mixture, SampleAggregation
+from drystone.forms import Form, Mixture, SampleAggregation
 from drystone.forms.distances import first_draws
 from drystone.scores import EnergyScore, JensenShannon, Score, Sum
 from drystone.scores.critic import Critic, Features
 from drystone.solvers.lbfgs import Coordinates, best_member, no_gradient
 from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.quadratic import QuadraticProgram
-from drystone.solvers.solver import Solution, Solver
+from drystone.solvers.solver import Solution, Solver, Status
 from drystone.table import Table
 
 __all__ = ["Minimax"]
@@ -37,14 +37,16 @@ SHORT_LIST = 3
 
 
 @dataclass(frozen=True, repr=False)
-class Minimax(Solver):
-    """Turns of a critic and the stack; of its first, average and last parameters the best on rows kept aside.
+class Minimax(Solver[Form, Score]):
+    """Turns of a critic and the stack; of its first, average and last parameters the best on held-out rows.
+
+    Local mixtures cannot play: whether their network beats global weights would rest on the critic as well.
 
     Args:
         rounds: turns.
         critic_steps: batches the critic learns from in each.
         learning_rate: of the stack.
-        holdout: the share of rows kept aside, on which the divergence is estimated.
+        holdout: the share of held-out rows, on which the divergence is estimated.
     """
 
     handles: ClassVar = (Mixture, SampleAggregation)
@@ -53,45 +55,151 @@ class Minimax(Solver):
     learning_rate: float = 0.02
     holdout: float = 0.3
 
-    def refuses(self, form: Form, score: Score) -> str:
-        """Why not, or nothing."""
-        if not any(isinstance(term, JensenShannon) for _, term in score.terms):
+    def unsupported_reason(self, form: Form, score: Score) -> str:
+        """Return why it cannot solve this pair, or an empty text."""
+        if not any(term.adversarial for _, term in score.terms):
             return "it plays against the critic of JensenShannon, which the score does not have"
-        if isinstance(form, LocalMixture):
-            return (
-                "a network that plays against a critic cannot be told to have beaten global weights; "
-                "use Mixture, or a score without an adversary"
-            )
-        if isinstance(form, SampleAggregation) and (why := no_gradient(score)):
-            return why
-        return super().refuses(form, score)
+        if why := super().unsupported_reason(form, score):
+            return f"{why}; use one of these, or a score without an adversary"
+        return _side_of(form).unsupported_reason(score)
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The best of start, average and end, by the held-out score."""
+    def minimize(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
+        """Return the best of start, average and end, by the held-out score."""
         game = Game(table, form, score, self.holdout, seed)
         path = game.play(self.rounds, self.critic_steps, self.learning_rate)
         candidates = {"its start": path[0], "the average of its last rounds": path[len(path) // 2 :].mean(0)}
         candidates["its last round"] = path[-1]
-        judged = {name: game.judge(game.params(x)) for name, x in candidates.items()}
-        chosen = min(judged, key=lambda name: judged[name][0])
-        params = game.params(candidates[chosen])
-        estimates = [("stacked", judged[chosen][1]), *game.references()]
+        values = {name: game.evaluate(game.side.params(x)) for name, x in candidates.items()}
+        chosen = min(values, key=lambda name: values[name][0])
+        params = game.side.params(candidates[chosen])
+        estimates = [("stacked", values[chosen][1]), *game.references()]
         listed = ", ".join(f"{name} {estimate}" for name, estimate in estimates)
-        note = f"kept {chosen}; held-out Jensen–Shannon on {len(game.aside)} rows: {listed}."
-        return Solution(
-            {name: value.numpy() for name, value in params.items()}, None, None, True, self.rounds, note
-        )
+        note = f"kept {chosen}; held-out Jensen–Shannon on {len(game.held_out)} rows: {listed}."
+        arrays = {name: value.numpy() for name, value in params.items()}
+        return Solution(arrays, None, None, Status.HELD_OUT, self.rounds, note)
+
+
+class Side(ABC):
+    """The stack's side of the game: its coordinates, and its draws as a function of them.
+
+    Attributes:
+        start: the coordinates at the beginning, (P,).
+        rate: the learning rate in units of the solver's.
+        soft: whether steps must be softened even where the score has none of its own.
+    """
+
+    start: Tensor
+    rate: ClassVar[float]
+    soft: ClassVar[bool]
+
+    @staticmethod
+    def unsupported_reason(score: Score) -> str:
+        """Return why the rest of a score cannot be minimized in these coordinates, or an empty text."""
+        return ""
+
+    @abstractmethod
+    def __init__(self, form: Form, rows: Table, seed: int) -> None:
+        """Begin on some rows."""
+
+    @abstractmethod
+    def params(self, x: Tensor) -> dict[str, Tensor]:
+        """Return the parameters of the form at coordinates x."""
+
+    @abstractmethod
+    def draws(
+        self, params: dict[str, Tensor], members: Tensor, rows: Tensor, rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return draws for some rows, (n, m, d), and their weights (m,), or None if they weigh the same.
+
+        Args:
+            params: the parameters.
+            members: draws of the members, (N, K, M, d).
+            rows: which rows.
+            rng: chooses among the draws.
+        """
+
+    def penalty(self, params: dict[str, Tensor], table: Table) -> Tensor:
+        """Return the penalty of the form."""
+        return torch.zeros(())
+
+
+class MixtureSide(Side):
+    """Logits of the weights. A batch has one draw of each member, weighed by w."""
+
+    rate: ClassVar = 5  # the unit is a logit
+    soft: ClassVar = False
+
+    def __init__(self, form: Form, rows: Table, seed: int) -> None:
+        self.form = cast(Mixture, form)
+        # The energy score's solution, a little inside the simplex: a good and cheap start.
+        energy = QuadraticProgram().solve(rows, Mixture(), EnergyScore(), 1e-6, seed)
+        self.start = torch.tensor(np.log(0.95 * energy.params["weights"] + 0.05 / rows.K))
+
+    def params(self, x: Tensor) -> dict[str, Tensor]:
+        """Return the weights."""
+        return {"weights": torch.softmax(x, 0)}
+
+    def draws(
+        self, params: dict[str, Tensor], members: Tensor, rows: Tensor, rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return one draw of each member for each row, and the members' weights."""
+        _, K, M, _ = members.shape
+        s = torch.as_tensor(rng.integers(M, size=(len(rows), K)))
+        return members[rows[:, None], torch.arange(K), s], params["weights"].float()
+
+    def penalty(self, params: dict[str, Tensor], table: Table) -> Tensor:
+        """Return that of the Dirichlet prior on the weights."""
+        c = self.form.pseudocount(table)
+        return -c * params["weights"].log().sum() if c > 0 else torch.zeros(())
+
+
+class SampleSide(Side):
+    """Offset and matrices in units of the parameters' spread. A batch has sums of the members' draws."""
+
+    rate: ClassVar = 1  # the unit is the parameters' spread, which needs smaller steps than a logit
+    soft: ClassVar = True  # draws that are moved have no slope in a step
+
+    @staticmethod
+    def unsupported_reason(score: Score) -> str:
+        """Return why a score has no gradient in the matrices, or an empty text."""
+        return no_gradient(score)
+
+    def __init__(self, form: Form, rows: Table, seed: int) -> None:
+        aggregation = cast(SampleAggregation, form)
+        self.coordinates = Coordinates.of(rows, aggregation.structure)
+        best = best_member(rows, aggregation, EnergyScore())
+        self.start = torch.tensor(self.coordinates.member(best))
+
+    def params(self, x: Tensor) -> dict[str, Tensor]:
+        """Return the offset and the matrices."""
+        return self.coordinates.params(x)
+
+    def draws(
+        self, params: dict[str, Tensor], members: Tensor, rows: Tensor, rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return eight combined draws for each row, all of the same weight."""
+        s = torch.as_tensor(rng.integers(members.shape[2], size=8))
+        return params["offset"] + torch.einsum("kij,nksj->nsi", params["matrix"], members[rows][:, :, s]), None
+
+
+# The side of each form that can play.
+SIDES: dict[type[Form], type[Side]] = {Mixture: MixtureSide, SampleAggregation: SampleSide}
+
+
+def _side_of(form: Form) -> type[Side]:
+    """Return the side of a form, or of the class it inherits from."""
+    return next(SIDES[cls] for cls in type(form).__mro__ if cls in SIDES)
 
 
 class Game:
-    """The two sides, on a table whose rows are split into those played on and those kept aside."""
+    """The two sides, on a table whose rows are split into those played on and held-out ones."""
 
     def __init__(self, table: Table, form: Form, score: Score, holdout: float, seed: int) -> None:
-        self.table, self.form, self.score, self.seed = table, form, score, seed
-        adversarial = [(c, term) for c, term in score.terms if isinstance(term, JensenShannon)]
+        self.table, self.form, self.seed = table, form, seed
+        adversarial = [(c, term) for c, term in score.terms if term.adversarial]
         self.coefficient = sum(c for c, _ in adversarial)
-        self.js = adversarial[0][1]
-        rest = tuple((c, term) for c, term in score.terms if not isinstance(term, JensenShannon))
+        self.js = cast(JensenShannon, adversarial[0][1])
+        rest = tuple((c, term) for c, term in score.terms if not term.adversarial)
         self.rest = Sum(rest) if rest else None
         rng = np.random.default_rng(seed)
         order = rng.permutation(table.N)
@@ -100,30 +208,20 @@ class Game:
             raise ValueError(
                 f"JensenShannon needs some tens of rows to play on and to judge by; got N = {table.N}."
             )
-        self.aside, self.played = np.sort(order[:cut]), np.sort(order[cut:])
+        self.held_out, self.played = np.sort(order[:cut]), np.sort(order[cut:])
         self.rows, self.rng, self.features = table.select(rows=self.played), rng, Features(table)
         self.theta, self.a = torch.as_tensor(table.theta), torch.as_tensor(table.row_weights)
         self.draws = first_draws(table, 64).transpose(0, 1)  # (N, K, M, d)
-        # Draws that are moved have no slope in a step; weights need one only where a score has steps of its own.
-        steps = isinstance(form, SampleAggregation) or (self.rest is not None and not self.rest.smooth)
-        self.softness = soft_width(self.rows) if steps else 0.0
-        self.energy = QuadraticProgram().solve(self.rows, Mixture(), EnergyScore(), 1e-6, seed)
-        if isinstance(form, Mixture):
-            self.params: Callable[[Tensor], dict[str, Tensor]] = lambda x: {"weights": torch.softmax(x, 0)}
-            # The energy score's solution, a little inside the simplex: a good and cheap start.
-            weights = 0.95 * self.energy.params["weights"] + 0.05 / table.K
-            self.start = torch.tensor(np.log(weights))
-        else:
-            assert isinstance(form, SampleAggregation)
-            coordinates = Coordinates.of(self.rows, form.structure)
-            self.params = coordinates.params
-            self.start = torch.tensor(coordinates.member(best_member(self.rows, form, EnergyScore())))
+        self.side = _side_of(form)(form, self.rows, seed)
+        # Weights need softened steps only where a score has steps of its own.
+        soft = self.side.soft or (self.rest is not None and not self.rest.smooth)
+        self.softness = soft_width(self.rows) if soft else 0.0
 
     def play(self, rounds: int, critic_steps: int, learning_rate: float) -> Tensor:
-        """Positions of the stack after every round, (rounds + 1, P)."""
-        x = self.start.clone().requires_grad_()
-        # For weights the unit is a logit; for matrices the parameters' spread, which wants smaller steps.
-        stack = torch.optim.Adam([x], learning_rate * (5 if isinstance(self.form, Mixture) else 1))
+        """Return the coordinates of the stack after every round, (rounds + 1, P)."""
+        side = self.side
+        x = side.start.clone().requires_grad_()
+        stack = torch.optim.Adam([x], learning_rate * side.rate)
         inputs = self.features(self.theta[:1], torch.zeros(1, dtype=torch.long)).shape[-1]
         critic = Critic(inputs, self.js.hidden, 3e-3, self.seed)
         path = [x.detach().clone()]
@@ -131,18 +229,18 @@ class Game:
             for _ in range(critic_steps):
                 rows = self._batch()
                 with torch.no_grad():
-                    draws, weights = self._draws(x, rows)
+                    draws, weights = side.draws(side.params(x), self.draws, rows, self.rng)
                     truth, fake = self.features(self.theta[rows], rows), self.features(draws, rows)
                 critic.step(truth, fake, self.a[rows].float(), weights)
             rows = self._batch()
             stack.zero_grad()
-            draws, weights = self._draws(x, rows)
+            draws, weights = side.draws(side.params(x), self.draws, rows, self.rng)
             penalty = -softplus(critic.logit(self.features(draws, rows)))  # log(1 − D): the stack wants it low
             fooled = penalty.mean(-1) if weights is None else penalty @ weights
             a = self.a[rows].float() / self.a[rows].float().sum()
-            loss = self.coefficient * (a @ fooled) / 2 + self._penalty(self.params(x), self.rows)
+            loss = self.coefficient * (a @ fooled) / 2 + side.penalty(side.params(x), self.rows)
             if self.rest is not None:
-                loss = loss + self.rest(self.form.combine(self.params(x), self.rows, self.softness))
+                loss = loss + self.rest(self.form.combine(side.params(x), self.rows, self.softness))
             loss.backward()
             if x.grad is None or not torch.isfinite(x.grad).all():
                 raise StackingError(
@@ -152,16 +250,16 @@ class Game:
             path.append(x.detach().clone())
         return torch.stack(path)
 
-    def judge(self, params: dict[str, Tensor]) -> tuple[float, Estimate]:
-        """The whole score, with the divergence of a fresh critic on the rows kept aside."""
+    def evaluate(self, params: dict[str, Tensor]) -> tuple[float, Estimate]:
+        """Return the whole score, and the divergence in it, by a fresh critic on the held-out rows."""
         with torch.no_grad():
-            estimate, rest = self._divergence(self.form, params), float(self._penalty(params, self.table))
+            estimate, rest = self._divergence(self.form, params), float(self.side.penalty(params, self.table))
             if self.rest is not None:
-                rest += float(self.rest(self.form.combine(params, self.table.select(rows=self.aside))))
+                rest += float(self.rest(self.form.combine(params, self.table.select(rows=self.held_out))))
         return self.coefficient * estimate.value + rest, estimate
 
     def references(self) -> list[tuple[str, Estimate]]:
-        """The divergence of the best single member (of the best few by energy) and of uniform weights."""
+        """Return the divergence of the best single member (of the best few by energy) and of uniform weights."""
         K, energy = self.table.K, EnergyScore()
         vertices = torch.eye(K, dtype=torch.float64)
         with torch.no_grad():
@@ -174,27 +272,10 @@ class Game:
         best = min(short_list, key=lambda k: short_list[k].value)
         return [(f"best member ({self.table.names[best]})", short_list[best]), ("uniform", uniform)]
 
-    def _penalty(self, params: dict[str, Tensor], table: Table) -> Tensor:
-        """Of the Dirichlet prior on a mixture's weights."""
-        if not isinstance(self.form, Mixture) or self.form.concentration == 1:
-            return torch.zeros(())
-        return -self.form.pseudocount(table) * params["weights"].log().sum()
-
     def _divergence(self, form: Form, params: dict[str, Tensor]) -> Estimate:
         view = form.combine(params, self.table)
         draws = view.draws(min(self.js.draws, self.table.draws.shape[2]), self.seed)
-        return self.js.between(self.features, view, draws, self.played, self.aside)
+        return self.js.between(self.features, view, draws, self.played, self.held_out)
 
     def _batch(self) -> Tensor:
         return torch.as_tensor(self.rng.choice(self.played, min(256, len(self.played)), replace=False))
-
-    def _draws(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Draws for some rows, (n, m, d): one of each member, weighed by w; or combined ones, all alike."""
-        M = self.draws.shape[2]
-        if isinstance(self.form, Mixture):
-            members = torch.arange(self.draws.shape[1])
-            s = torch.as_tensor(self.rng.integers(M, size=(len(rows), len(members))))
-            return self.draws[rows[:, None], members, s], torch.softmax(x, 0).float()
-        params = self.params(x)
-        s = torch.as_tensor(self.rng.integers(M, size=8))
-        return params["offset"] + torch.einsum("kij,nksj->nsi", params["matrix"], self.draws[rows][:, :, s]), None

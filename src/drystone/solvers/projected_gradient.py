@@ -1,6 +1,7 @@
 r"""Mixture × anything differentiable: several starts, projected gradients, then Newton on the support.
 
-Used for scores without an exact solver, for sums, and for scores of the user's own. Derivatives are automatic.
+Used for scores without an exact solver, for sums, and for a user's own scores, and forms with weights on the
+simplex. Derivatives are automatic.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from drystone.forms import Form, Mixture
+from drystone.forms import Form, Mixture, SimplexForm
 from drystone.scores import LogScore, Score
 from drystone.solvers.log_score import SQP
 from drystone.solvers.quadratic import NOISE, energy_noise
@@ -19,15 +20,15 @@ from drystone.solvers.simplex.newton import (
     Barrier,
     Minimum,
     Problem,
+    drop_negligible_weights,
     frank_wolfe_gap,
     newton_simplex,
-    without_crumbs,
 )
 from drystone.solvers.simplex.row_sum import RowSum, coarse
-from drystone.solvers.solver import Solution, Solver, needs_critic, tolerance
+from drystone.solvers.solver import Solution, Solver, Status, needs_critic, tolerance
 from drystone.table import Table, blocks
 
-__all__ = ["Gradient", "alone", "differentiated", "simplex_starts"]
+__all__ = ["ProjectedGradient", "differentiated", "simplex_starts", "single_member_scores", "soft_width"]
 
 
 def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarray]:
@@ -45,15 +46,15 @@ def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarra
     return starts[: max(n, 1)]
 
 
-def alone(table: Table, score: Score) -> np.ndarray:
-    """The score of each member alone, (K,)."""
-    return blocks.total(table, _alone, score)[0]
+def single_member_scores(table: Table, score: Score, form: SimplexForm = Mixture()) -> np.ndarray:
+    """Return the score of each member alone, (K,)."""
+    return blocks.total(table, _single_member_scores, score, form)[0]
 
 
-def _alone(block: Table, score: Score) -> tuple[np.ndarray]:
+def _single_member_scores(block: Table, score: Score, form: SimplexForm) -> tuple[np.ndarray]:
     whole = torch.ones(1, dtype=torch.float64)
     with torch.no_grad():
-        views = (Mixture().combine({"weights": whole}, block.select(members=[k])) for k in range(block.K))
+        views = (form.combine({"weights": whole}, block.select(members=[k])) for k in range(block.K))
         return (np.array([float(score(view)) for view in views]),)
 
 
@@ -97,30 +98,29 @@ def _hessian(gradient: torch.Tensor, weights: torch.Tensor, members: np.ndarray)
 
 
 @dataclass(frozen=True, repr=False)
-class Gradient(Solver):
+class ProjectedGradient(Solver[SimplexForm, Score]):
     """Spectral projected gradient (Birgin, Martínez & Raydan 2000) from several starts, then Newton from the best.
 
     For a convex score the Frank–Wolfe gap is the certificate; otherwise it only says how stationary the result is.
 
     Args:
         starts: how many; one is enough for a convex score, and is then all that is used.
-        steps: projected gradient steps a start.
+        steps: projected gradient steps per start.
         newton: at most so many Newton steps from the best.
     """
 
-    handles: ClassVar = (Mixture,)
+    handles: ClassVar = (SimplexForm,)
     streams: ClassVar = True
     starts: int = 5
     steps: int = 100
     newton: int = 50
 
-    def refuses(self, form: Form, score: Score) -> str:
-        """Why not, or nothing."""
-        return needs_critic(score) or super().refuses(form, score)
+    def unsupported_reason(self, form: Form, score: Score) -> str:
+        """Return why it cannot solve this pair, or an empty text."""
+        return needs_critic(score) or super().unsupported_reason(form, score)
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The best stationary point found."""
-        assert isinstance(form, Mixture)
+    def minimize(self, table: Table, form: SimplexForm, score: Score, tol: float, seed: int) -> Solution:
+        """Return the best stationary point found."""
         exact = differentiated(table, form, score)
         problem: Problem = exact if score.smooth else differentiated(table, form, score, soft_width(table))
         c = form.pseudocount(table)
@@ -129,25 +129,33 @@ class Gradient(Solver):
         few = coarse(table, score.needs) if self.in_blocks(score) else None
         relative = tolerance(tol, score, exact.value(np.full(table.K, 1 / table.K)))
         if few is None:
-            best = self._approach(problem, table, score, c, relative, seed)
+            best = self._approach(problem, table, form, score, c, relative, seed)
         else:
-            of_few = self._solve(few, form, score, max(tol, 1e-6), seed)
+            of_few = self.minimize(few, form, score, max(tol, 1e-6), seed)
             best = Minimum(0.999 * of_few.params["weights"] + 0.001 / table.K, np.inf, of_few.iterations)
         tol = relative
         if not score.smooth:  # curvature means nothing at kinks
-            return _kinked(Barrier(exact, c) if c > 0 else exact, best, table, score)
+            return _kinked(Barrier(exact, c) if c > 0 else exact, best, table, form, score)
         minimum = newton_simplex(problem, best.weights, tol, self.newton)
         if c == 0:
-            minimum = without_crumbs(problem, minimum, tol)
+            minimum = drop_negligible_weights(problem, minimum, tol)
         taken = best.iterations + minimum.iterations
         noise = energy_noise(table, score) if score.convex else 0.0
         gap = minimum.gap + noise if score.convex else None
-        note = NOISE.format(noise) if noise > 0 else ""
-        return Solution({"weights": minimum.weights}, gap, minimum.gap, minimum.gap <= tol, taken, note)
+        at_limit = minimum.iterations >= self.newton
+        status = Status.of(minimum.gap, tol, certified=score.convex, at_limit=at_limit)
+        note = ""
+        if noise > 0:
+            note = NOISE.format(noise)
+            status = Status.NOISE_FLOOR if status.converged else status
+        return Solution({"weights": minimum.weights}, gap, minimum.gap, status, taken, note)
 
-    def _approach(self, problem: Problem, table: Table, score: Score, c: float, tol: float, seed: int) -> Minimum:
-        """The best end of projected gradients from several starts."""
-        starts = simplex_starts(table, int(np.argmin(alone(table, score))), self.starts, seed)
+    def _approach(
+        self, problem: Problem, table: Table, form: SimplexForm, score: Score, c: float, tol: float, seed: int
+    ) -> Minimum:
+        """Return the best end of projected gradients from several starts."""
+        best = int(np.argmin(single_member_scores(table, score, form)))
+        starts = simplex_starts(table, best, self.starts, seed)
         if c > 0:
             starts = [0.9 * start + 0.1 / table.K for start in starts]
         if score.convex or not score.smooth:  # one minimum; or steps that cost too much to go several ways
@@ -157,16 +165,16 @@ class Gradient(Solver):
         return min(ends, key=lambda end: problem.value(end.weights))
 
 
-def _kinked(exact: Problem, end: Minimum, table: Table, score: Score) -> Solution:
-    """The result where the score was softened: never worse by the score itself than one member or uniform weights.
+def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score: Score) -> Solution:
+    """Return the result for a softened score: never worse, unsoftened, than one member or uniform weights.
 
     Where a score has kinks its slope jumps, so nothing can be asked of its stationarity.
     """
-    vertex = np.eye(table.K)[np.argmin(alone(table, score))]
+    vertex = np.eye(table.K)[np.argmin(single_member_scores(table, score, form))]
     with np.errstate(divide="ignore"):
         weights = min((end.weights, np.full(table.K, 1 / table.K), vertex), key=exact.value)
     note = "found by projected gradients on a softened score: good, not certified, not the last digit."
-    return Solution({"weights": weights}, None, end.gap, True, end.iterations, note)
+    return Solution({"weights": weights}, None, end.gap, Status.CONVERGED, end.iterations, note)
 
 
 def soft_width(table: Table) -> torch.Tensor:

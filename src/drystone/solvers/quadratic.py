@@ -12,28 +12,29 @@ from typing import ClassVar
 
 import numpy as np
 
-from drystone.forms import Form, Mixture, distances
+from drystone.forms import Mixture, distances
 from drystone.scores import EnergyScore, MeanScore, Score
-from drystone.scores.units import unit
-from drystone.solvers.simplex.newton import Barrier, Quadratic, newton_simplex
+from drystone.scores.score import unit
+from drystone.solvers.simplex.newton import STEPS, Barrier, Quadratic, newton_simplex
 from drystone.solvers.simplex.qp import simplex_qp
-from drystone.solvers.solver import Solution, Solver, tolerance
+from drystone.solvers.solver import Solution, Solver, Status, tolerance
 from drystone.table import Table, blocks
 
 __all__ = ["NOISE", "QuadraticProgram", "energy_noise", "minimise_quadratic"]
 
 
 @dataclass(frozen=True, repr=False)
-class QuadraticProgram(Solver):
+class QuadraticProgram(Solver[Mixture, MeanScore | EnergyScore]):
     """One active-set quadratic programme on the simplex, with its certificate."""
 
     solves: ClassVar = ((Mixture, MeanScore), (Mixture, EnergyScore))
     certifies: ClassVar = True
     streams: ClassVar = True
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The optimal weights."""
-        assert isinstance(form, Mixture)
+    def minimize(
+        self, table: Table, form: Mixture, score: MeanScore | EnergyScore, tol: float, seed: int
+    ) -> Solution:
+        """Return the optimal weights."""
         estimated = _mean(table, score) if isinstance(score, MeanScore) else _energy(table, score)
         quadratic, noise = _convexified(estimated)
         tol = tolerance(tol, score, estimated.value(np.full(table.K, 1 / table.K)))
@@ -42,7 +43,8 @@ class QuadraticProgram(Solver):
             return solution
         # The convexified problem lies above the estimated one by at most noise/2 on the simplex.
         assert solution.gap is not None
-        return replace(solution, gap=solution.gap + noise / 2, note=NOISE.format(noise / 2))
+        status = Status.NOISE_FLOOR if solution.converged else solution.status
+        return replace(solution, gap=solution.gap + noise / 2, status=status, note=NOISE.format(noise / 2))
 
 
 # Members that say nearly the same differ by the noise of their draws alone.
@@ -53,7 +55,7 @@ NOISE = (
 
 
 def energy_noise(table: Table, score: Score) -> float:
-    """How far the noise of the draws can make the energy terms of a score fall short of being convex, at most."""
+    """Return a bound on how far the noise of the draws keeps the energy terms of a score from being convex."""
     terms = [(c, term) for c, term in score.terms if isinstance(term, EnergyScore)]
     return sum(c * _convexified(_energy(table, term))[1] / 2 for c, term in terms)
 
@@ -64,14 +66,14 @@ def minimise_quadratic(quadratic: Quadratic, c: float, tol: float, start: np.nda
     if start is None:
         start = np.full(K, 1 / K)
     if c > 0:
-        return Solution.certified(newton_simplex(Barrier(quadratic, c), 0.9 * start + 0.1 / K, tol), tol)
+        return Solution.certified(newton_simplex(Barrier(quadratic, c), 0.9 * start + 0.1 / K, tol), tol, STEPS)
     w = simplex_qp(quadratic.Q, quadratic.b, start)
     # One exact programme is enough, but for rounding: Newton's loop only checks it and, if need be, polishes.
-    return Solution.certified(newton_simplex(quadratic, w, tol), tol)
+    return Solution.certified(newton_simplex(quadratic, w, tol), tol, STEPS)
 
 
 def _mean(table: Table, score: MeanScore) -> Quadratic:
-    """Q = 2 Σ_n a_n μ_n μ_nᵀ, b = −2 Σ_n a_n μ_n·θ_n, with means and truth centred (weights sum to one)."""
+    """Return Q = 2 Σ_n a_n μ_n μ_nᵀ, b = −2 Σ_n a_n μ_n·θ_n, with means and truth centred (weights sum to one)."""
     Q, b, constant = blocks.total(table, _squares, unit(score.scale, table.d).numpy())
     return Quadratic(Q, b, constant)
 
@@ -84,9 +86,8 @@ def _squares(block: Table, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, f
     return 2 * mean @ mean.T, -2 * mean @ theta, float(theta @ theta)
 
 
-def _energy(table: Table, score: Score) -> Quadratic:
-    """Q = −B, b = A."""
-    assert isinstance(score, EnergyScore)
+def _energy(table: Table, score: EnergyScore) -> Quadratic:
+    """Return Q = −B, b = A."""
     scale = unit(score.scale, table.d)
     to_truth, between = distances.averages(table, score.draws, tuple(scale.tolist()))
     return Quadratic(-between.numpy(), to_truth.numpy())

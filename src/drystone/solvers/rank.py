@@ -22,14 +22,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from drystone.forms import Form, Mixture
-from drystone.scores import RankCvM, Score
+from drystone.forms import Mixture
+from drystone.scores import RankCvM
 from drystone.scores.rank import uniform_targets
 from drystone.solvers.projected_gradient import simplex_starts
 from drystone.solvers.quadratic import minimise_quadratic
 from drystone.solvers.simplex.newton import Minimum, Quadratic, frank_wolfe_gap
 from drystone.solvers.simplex.qp import simplex_qp
-from drystone.solvers.solver import Solution, Solver
+from drystone.solvers.solver import Solution, Solver, Status
 from drystone.table import Table
 
 __all__ = ["ConvexConcave"]
@@ -94,7 +94,7 @@ class RankDistance:
 
 
 @dataclass(frozen=True, repr=False)
-class ConvexConcave(Solver):
+class ConvexConcave(Solver[Mixture, RankCvM]):
     """Gauss–Newton steps from several starts, and rounds of sorting and least squares from the best end.
 
     Args:
@@ -106,10 +106,8 @@ class ConvexConcave(Solver):
     starts: int = 3
     rounds: int = 1000
 
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The best stationary point found."""
-        assert isinstance(form, Mixture)
-        assert isinstance(score, RankCvM)
+    def minimize(self, table: Table, form: Mixture, score: RankCvM, tol: float, seed: int) -> Solution:
+        """Return the best stationary point found."""
         ranks = table.rank if score.statistic is None else table.rank_of(score.statistic)
         distance, c = RankDistance(ranks, table.row_weights), form.pseudocount(table)
         best = int(np.argmin([distance.of_ranks(r) for r in distance.scaled]))
@@ -119,7 +117,8 @@ class ConvexConcave(Solver):
         near = [_approach(distance, start, c) for start in starts]
         nearest = min(near, key=lambda w: distance.value(w) - _log_prior(w, c))
         end = _descend(distance, nearest, c, tol, self.rounds)
-        return Solution({"weights": end.weights}, None, end.gap, end.gap <= tol, end.iterations)
+        status = Status.of(end.gap, tol, certified=False, at_limit=True)
+        return Solution({"weights": end.weights}, None, end.gap, status, end.iterations)
 
 
 def _approach(distance: RankDistance, w: np.ndarray, c: float, most: int = 50) -> np.ndarray:

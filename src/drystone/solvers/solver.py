@@ -1,20 +1,51 @@
-"""What a solver is, and what it hands back."""
+"""A solver, and its result."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from enum import Enum
+from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
-from drystone._spec import Described
+from drystone._spec import Spec
 from drystone.forms import Form
-from drystone.scores import JensenShannon, RowScore, Score
+from drystone.scores import RowScore, Score
 from drystone.solvers.simplex.newton import Minimum
 from drystone.table import Table
 
-__all__ = ["Solution", "Solver", "needs_critic", "tolerance"]
+__all__ = ["Solution", "Solver", "Status", "needs_critic", "tolerance"]
+
+F = TypeVar("F", bound=Form)
+S = TypeVar("S", bound=Score)
+
+
+class Status(Enum):
+    """How a fit ended, as a sentence."""
+
+    CERTIFIED = "converged: the certificate is within the tolerance"
+    CONVERGED = "converged, without a certificate"
+    NOISE_FLOOR = "converged to the noise of the draws, which the gap includes"
+    HELD_OUT = "stopped where held-out rows were fitted best, without a certificate"
+    STEP_LIMIT = "not converged: the step limit was reached before the tolerance"
+    STALLED = "not converged: no step made progress before the tolerance was met"
+    NOT_FITTED = "not fitted: the parameters were given"
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver ended as it should."""
+        return self in (Status.CERTIFIED, Status.CONVERGED, Status.NOISE_FLOOR, Status.HELD_OUT)
+
+    @classmethod
+    def of(cls, gap: float, tol: float, *, certified: bool, at_limit: bool) -> Status:
+        """Return the status of a solver that stops when its gap (or stationarity) is within a tolerance."""
+        if gap <= tol:
+            return cls.CERTIFIED if certified else cls.CONVERGED
+        return cls.STEP_LIMIT if at_limit else cls.STALLED
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -25,28 +56,36 @@ class Solution:
         params: arrays by name.
         gap: certified bound on loss − optimum, or None where there is no certificate.
         stationarity: first-order measure that is 0 at a stationary point, or None.
-        converged: whether the tolerance was met.
+        status: how the solver ended.
         iterations: steps taken.
-        note: anything the user should read, such as why it stopped.
-        form: the form that was fitted, where the solver chose among variants of the one asked for.
+        note: a sentence for the user, such as why it stopped.
+        form: the form that was fitted, where the solver chose among variants.
     """
 
     params: dict[str, np.ndarray]
     gap: float | None
     stationarity: float | None
-    converged: bool
+    status: Status
     iterations: int
     note: str = ""
     form: Form | None = None
 
+    @property
+    def converged(self) -> bool:
+        """Whether the solver ended as it should."""
+        return self.status.converged
+
     @classmethod
-    def certified(cls, minimum: Minimum, tol: float) -> Solution:
-        """Of a convex problem: the Frank–Wolfe gap is the certificate."""
-        return cls({"weights": minimum.weights}, minimum.gap, minimum.gap, minimum.gap <= tol, minimum.iterations)
+    def certified(cls, minimum: Minimum, tol: float, limit: int) -> Solution:
+        """Return the solution of a convex problem, whose Frank–Wolfe gap is the certificate."""
+        status = Status.of(minimum.gap, tol, certified=True, at_limit=minimum.iterations >= limit)
+        return cls({"weights": minimum.weights}, minimum.gap, minimum.gap, status, minimum.iterations)
 
 
-class Solver(Described, ABC):
-    """How the parameters of a form are found.
+class Solver(Spec, ABC, Generic[F, S]):
+    """An algorithm that fits the parameters of a form.
+
+    A solver of your own defines ``minimize``, and says in ``handles`` or ``solves`` what it is made for.
 
     Attributes:
         solves: the (form, score) pairs it is made for; empty if it takes any score.
@@ -56,33 +95,34 @@ class Solver(Described, ABC):
     """
 
     solves: ClassVar[tuple[tuple[type[Form], type[Score]], ...]] = ()
-    handles: ClassVar[tuple[type[Form], ...]] = ()
+    handles: ClassVar[tuple[type[Form], ...]] = (Form,)
     certifies: ClassVar[bool] = False
     streams: ClassVar[bool] = False
 
-    def refuses(self, form: Form, score: Score) -> str:
-        """Why it cannot solve this pair, or nothing; asked before anything is solved."""
+    def unsupported_reason(self, form: Form, score: Score) -> str:
+        """Return why it cannot solve this pair, or an empty text; asked before anything is solved."""
         if not self.solves:
-            return "" if isinstance(form, self.handles) else f"it is made for {_names(self.handles)}"
+            made_for_it = any(cls in self.handles for cls in type(form).__mro__)
+            return "" if made_for_it else f"it is made for {' and '.join(cls.__name__ for cls in self.handles)}"
         terms = [type(term) for _, term in score.terms]
         if len(terms) == 1 and (type(form), terms[0]) in self.solves:
             return ""
         return "it solves " + ", ".join(f"{form.__name__} × {score.__name__}" for form, score in self.solves)
 
     def in_blocks(self, score: Score) -> bool:
-        """Whether it minimises this score on a table it sees in blocks of rows."""
+        """Return whether it minimizes this score on a table that it sees in blocks of rows."""
         return self.streams and score.smooth and all(isinstance(term, RowScore) for _, term in score.terms)
 
     def solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """Minimise the score of the form on the table.
+        """Minimize the score of the form on the table.
 
         A single score with a coefficient is solved without it: only penalties of the form then weigh less, and
         the gap more. The tolerance is that of the score itself.
         """
         if len(score.terms) != 1:
-            return self._solve(table, form, score, tol, seed)
+            return self.minimize(table, cast(F, form), cast(S, score), tol, seed)
         c, term = score.terms[0]
-        solution = self._solve(table, form.penalised(1 / c), term, tol, seed)
+        solution = self.minimize(table, cast(F, form.penalised(1 / c)), cast(S, term), tol, seed)
         return replace(
             solution,
             gap=None if solution.gap is None else c * solution.gap,
@@ -91,23 +131,28 @@ class Solver(Described, ABC):
         )
 
     @abstractmethod
-    def _solve(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """The same for a single score without a coefficient, or a sum."""
+    def minimize(self, table: Table, form: F, score: S, tol: float, seed: int) -> Solution:
+        """Minimize a single score without a coefficient, or a sum.
+
+        Args:
+            table: the rows, all finite.
+            form: one that ``unsupported_reason`` does not refuse.
+            score: the same.
+            tol: the gap, or the stationarity, to reach.
+            seed: of anything random.
+        """
 
 
 def needs_critic(score: Score) -> str:
-    """Why only an adversary can minimise a score, or nothing."""
-    if any(isinstance(term, JensenShannon) for _, term in score.terms):
-        return "JensenShannon has no gradient of its own; leave `solver` out, or use Minimax"
+    """Return why only an adversary can minimize a score, or an empty text."""
+    for _, term in score.terms:
+        if term.adversarial:
+            return f"{type(term).__name__} has no gradient of its own; leave `solver` out, or use Minimax"
     return ""
 
 
-def _names(classes: tuple[type, ...]) -> str:
-    return " and ".join(cls.__name__ for cls in classes)
-
-
 def tolerance(tol: float, score: Score, value: float) -> float:
-    """How small a gap must be: ``tol``, relative to the loss where that carries the parameters' units.
+    """Return how small a gap must be: ``tol``, relative to the loss where that carries the parameters' units.
 
     A log score is in nats and a rank distance has no unit, so 1e-8 means the same everywhere; a squared error in
     solar masses does not.

@@ -1,4 +1,4 @@
-"""Table 1: which (form, score) cells exist and how each is solved.
+"""Table 1: which (form, score) cells exist, and which solver fills each.
 
 ``python -m drystone.solvers.table1`` prints it.
 """
@@ -7,11 +7,64 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drystone.forms import FORMS, Form
+from drystone.errors import IntractableError
+from drystone.forms import FORMS, Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
 from drystone.scores import SCORES, Score
-from drystone.solvers import EXACT, Solver, pick
+from drystone.solvers.gating import Gating
+from drystone.solvers.interval import InteriorPoint
+from drystone.solvers.lbfgs import LBFGS
+from drystone.solvers.least_squares import LeastSquares
+from drystone.solvers.log_score import SQP
+from drystone.solvers.minimax import Minimax
+from drystone.solvers.projected_gradient import ProjectedGradient
+from drystone.solvers.quadratic import QuadraticProgram
+from drystone.solvers.rank import ConvexConcave
+from drystone.solvers.solver import Solver
 
-__all__ = ["Cell", "cells", "markdown"]
+__all__ = ["EXACT", "GENERIC", "Cell", "cells", "markdown", "pick"]
+
+# The solver made for each pair …
+EXACT: dict[tuple[type[Form], type[Score]], Solver] = {
+    pair: solver
+    for solver in (SQP(), ConvexConcave(), QuadraticProgram(), LeastSquares(), InteriorPoint())
+    for pair in solver.solves
+}
+# … and each form's own for all other scores and for sums.
+GENERIC: dict[type[Form], Solver] = {
+    Mixture: ProjectedGradient(),
+    LocalMixture: Gating(),
+    SampleAggregation: LBFGS(),
+    IntervalAggregation: InteriorPoint(),
+}
+
+
+def pick(form: Form, score: Score) -> Solver:
+    """Return the solver for a form and a score.
+
+    It is the form's own (``default_solver``, of a form that is not one of Drystone's), else the exact one of the
+    pair, else the generic one of the form. A sum with an adversarial term is a game against a critic, whatever
+    else is in it.
+
+    Example:
+        >>> from drystone.forms import Mixture
+        >>> from drystone.scores import LogScore, RankCvM
+        >>> pick(Mixture(), LogScore()), pick(Mixture(), LogScore() + RankCvM())
+        (SQP(), ProjectedGradient())
+    """
+    own = form.default_solver()
+    if own is not None:
+        return own
+    terms = [term for _, term in score.terms]
+    if len(terms) == 1 and (type(form), type(terms[0])) in EXACT:
+        return EXACT[type(form), type(terms[0])]
+    if any(term.adversarial for term in terms):
+        return Minimax()
+    for cls in type(form).__mro__:
+        if cls in GENERIC:
+            return GENERIC[cls]
+    raise IntractableError(
+        f"no solver is known for {type(form).__name__}: return one from its `default_solver`, or pass `solver=`."
+    )
 
 
 @dataclass(frozen=True)
@@ -24,7 +77,7 @@ class Cell:
 
 
 def cells() -> dict[tuple[type[Form], type[Score]], Cell]:
-    """All cells, from what forms give, what scores need, and which solver is registered."""
+    """Return all cells, from what forms give, what scores need, and which solver is registered."""
     return {(form, score): _cell(form(), score()) for form in FORMS for score in SCORES}
 
 
@@ -32,8 +85,8 @@ def _cell(form: Form, score: Score) -> Cell:
     missing = sorted(score.needs - form.gives)
     if missing:
         return Cell(why_blank=f"{type(form).__name__} has no {', '.join(missing)}")
-    solver: Solver = pick(form, score)
-    why = solver.refuses(form, score)
+    solver = pick(form, score)
+    why = solver.unsupported_reason(form, score)
     if why:
         return Cell(why_blank=why)
     exact = (type(form), type(score)) in EXACT
@@ -41,7 +94,7 @@ def _cell(form: Form, score: Score) -> Cell:
 
 
 def markdown() -> str:
-    """The table in Markdown, with links to the files."""
+    """Return the table in Markdown, with links to the files."""
     table = cells()
     lines = ["| | " + " | ".join(_link("scores", score) for score in SCORES) + " |"]
     lines.append("|---" * (len(SCORES) + 1) + "|")

@@ -8,7 +8,7 @@ from drystone.forms import Form
 from drystone.scores import SCORES, Score
 from drystone.table import Table
 
-__all__ = ["check_provided", "check_tractable", "needed"]
+__all__ = ["check_provided", "check_tractable", "required_statistics"]
 
 
 def check_tractable(form: Form, score: Score) -> None:
@@ -26,7 +26,7 @@ def check_tractable(form: Form, score: Score) -> None:
         raise ValueError("the score has no term with a coefficient above 0.")
 
 
-def needed(form: Form, score: Score) -> frozenset[str]:
+def required_statistics(form: Form, score: Score) -> frozenset[str]:
     """The statistics a table must give for the score of the form."""
     return frozenset(form.requires(statistic) for _, term in score.terms for statistic in term.needs)
 

@@ -1,26 +1,28 @@
-"""The frozen result of stacking: what was asked, what was found, how good it is, and what it can do."""
+"""The frozen result of stacking: form, score, parameters, how good they are, and what can be done with them."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from drystone import forms, scores
+from drystone import forms, scores, solvers
 from drystone._files import replacing
 from drystone._messages import require
 from drystone.errors import IntractableError
-from drystone.forms import Form, View
-from drystone.forms.view import GatheredView
-from drystone.scores import Score, Sum
-from drystone.stacking.checks import check_provided, check_tractable, needed
+from drystone.forms import Form, Mixture, Shares, View
+from drystone.forms.view import view_of
+from drystone.scores import LogScore, Score, Sum
+from drystone.solvers import Solver, Status
+from drystone.stacking.checks import check_provided, check_tractable, required_statistics
 from drystone.table import Table, blocks
 from drystone.table.inputs import as_levels, each_level
 from drystone.table.nonfinite import drop_zero_weight_rows
@@ -28,28 +30,31 @@ from drystone.table.nonfinite import drop_zero_weight_rows
 if TYPE_CHECKING:
     from drystone.posterior import StackedPosterior
 
-__all__ = ["Applied", "Stacking", "as_tensors", "frozen", "losses", "view_of"]
+__all__ = ["Applied", "Stacking", "frozen", "losses"]
 
-FORMAT, VERSION = "drystone-stacking", 1
+FORMAT, VERSION = "drystone-stacking", 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stacking:
-    """A fitted stack: what was asked, what was found, and how good it is known to be.
+    """A stack: form, score, parameters, and how good they are known to be.
+
+    :func:`drystone.stack` fits one; :meth:`single` and :meth:`uniform` are what it is held against.
 
     Attributes:
         form: how members are combined.
-        score: what was minimised.
+        score: what was minimised, and is evaluated on other rows.
         params: the form's parameters, arrays by name; for a mixture, ``weights`` (K,).
-        loss: the score on the rows it was fitted to.
+        loss: the score on the rows it was fitted to; NaN if it was not fitted.
         terms: the same for each term of a sum, before its coefficient.
         gap: certified bound on how far the objective (the score on the rows fitted, and any Dirichlet or ridge
             penalty) is above its optimum, or None where no certificate exists.
         stationarity: first-order measure that is 0 at a stationary point, or None.
-        converged: whether the tolerance was met.
+        status: how the solver ended, as a sentence.
         iterations: steps of the solver.
         seconds: wall time; NaN for a fit that was read from a file.
-        solver: which one.
+        solver: the solver; only its name, if a file was read and it is not one of Drystone's, or the file is of
+            version 0.1; None if nothing was fitted.
         names: the members' names, in the order of the parameters.
         parameters: the names of θ.
         dropped: what ``nonfinite="drop"`` left out: member names and row numbers.
@@ -63,14 +68,79 @@ class Stacking:
     terms: Mapping[str, float]
     gap: float | None
     stationarity: float | None
-    converged: bool
+    status: Status
     iterations: int
     seconds: float
-    solver: str
+    solver: Solver | str | None
     names: tuple[str, ...]
     parameters: tuple[str, ...]
     dropped: Mapping[str, list[Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def single(
+        cls,
+        names: Sequence[str],
+        member: int | str,
+        *,
+        parameters: Sequence[str] = (),
+        score: Score = LogScore(),
+    ) -> Stacking:
+        """Return one member alone, as a mixture that was not fitted: its loss is NaN, and it has no solver.
+
+        Args:
+            names: of all members.
+            member: its position or its name.
+            parameters: the names of θ, for a posterior.
+            score: evaluated unless another is passed.
+
+        Example:
+            >>> Stacking.single(["left", "right"], "right").weights
+            array([0., 1.])
+        """
+        names = tuple(names)
+        if isinstance(member, str) and member not in names:
+            raise ValueError(f"`member` must be the name of a member; got {member!r}, not one of {names[:5]}….")
+        weights = np.zeros(len(names))
+        weights[names.index(member) if isinstance(member, str) else member] = 1.0
+        return cls._given(weights, names, parameters, score)
+
+    @classmethod
+    def uniform(
+        cls, names: Sequence[str], *, parameters: Sequence[str] = (), score: Score = LogScore()
+    ) -> Stacking:
+        """Return all members with the same weight, as a mixture that was not fitted; see :meth:`single`.
+
+        Example:
+            >>> Stacking.uniform(["left", "right"]).weights
+            array([0.5, 0.5])
+        """
+        return cls._given(np.full(len(names), 1 / len(names)), names, parameters, score)
+
+    @classmethod
+    def _given(
+        cls, weights: np.ndarray, names: Sequence[str], parameters: Sequence[str], score: Score
+    ) -> Stacking:
+        return cls(
+            form=Mixture(),
+            score=score,
+            params={"weights": frozen(weights)},
+            loss=math.nan,
+            terms={},
+            gap=None,
+            stationarity=None,
+            status=Status.NOT_FITTED,
+            iterations=0,
+            seconds=math.nan,
+            solver=None,
+            names=tuple(names),
+            parameters=tuple(parameters),
+        )
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver ended as it should; see ``status``."""
+        return self.status.converged
 
     @property
     def weights(self) -> np.ndarray:
@@ -87,7 +157,7 @@ class Stacking:
         return {name: float(w) for name, w in zip(self.names, self.weights, strict=True) if w > 0}
 
     def evaluate(self, table: Table, score: Score | None = None) -> dict[str, float]:
-        """A score on the rows of another table: ``loss``, and each term before its coefficient.
+        """Return a score on the rows of another table: ``loss``, and each term before its coefficient.
 
         Args:
             table: with the members of the fit.
@@ -97,22 +167,28 @@ class Stacking:
         check_tractable(self.form, score)
         check_provided(table, self.form, score)
         loss, terms = losses(
-            self.view(blocks.prepare(drop_zero_weight_rows(table), needed(self.form, score))), score
+            self.view(blocks.prepare(drop_zero_weight_rows(table), required_statistics(self.form, score))), score
         )
         return {"loss": loss, **terms}
 
     def apply(self, table: Table) -> Applied:
-        """The stacked posterior on the rows of a table: log_q, rank, mean, cov, interval, draws."""
+        """Return the stacked posterior on the rows of a table: log_q, rank, mean, cov, interval, draws."""
         return Applied(self.view(table), self.form)
 
     def posterior(self, members: Mapping[str, Any] | Sequence[Any]) -> StackedPosterior:
-        """The stacked posterior at new data, out of the members themselves."""
-        from drystone.posterior import stacked_posterior
+        """Return the stacked posterior at new data, from the members themselves, in order or by name."""
+        # Imported here because fits, which are many, need neither adapters nor members.
+        from drystone.adapters.member import name_members
+        from drystone.posterior import StackedPosterior
 
-        return stacked_posterior(self, members)
+        return StackedPosterior(self, name_members(members, self.names, self.parameters))
+
+    def shares(self, table: Table) -> Shares:
+        """Return what each member contributes; weights that depend on the data are averaged over ``table``."""
+        return self.form.shares(self.params, table)
 
     def view(self, table: Table) -> View:
-        """What a score sees: our form on the rows of a table."""
+        """Return what a score sees: the form on the rows of a table."""
         if set(table.names) != set(self.names):
             unknown = sorted(set(table.names) ^ set(self.names))
             raise ValueError(
@@ -125,7 +201,9 @@ class Stacking:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit as one JSON file, whole or not at all; without ``seconds``, so that reruns are equal."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
-        plain |= {"form": self.form.describe(), "score": self.score.describe()}
+        plain |= {"form": self.form.describe(), "score": self.score.describe(), "status": self.status.name}
+        if isinstance(self.solver, Solver):
+            plain["solver"] = self.solver.describe()
         plain["params"] = {
             name: {"shape": array.shape, "dtype": str(array.dtype), "values": array.ravel().tolist()}
             for name, array in self.params.items()
@@ -135,13 +213,20 @@ class Stacking:
             temporary.write_text(json.dumps(plain, indent=1, default=lambda number: number.item()))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], score: Score | None = None, form: Form | None = None) -> Stacking:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        score: Score | None = None,
+        form: Form | None = None,
+        solver: Solver | None = None,
+    ) -> Stacking:
         """Read what :meth:`save` wrote.
 
         Args:
             path: the file.
-            score: the score, if it is one of your own: code is never stored.
-            form: the form, if it holds code: a local mixture with an embedding.
+            score: the score, if it is one of your own or holds code: code is never stored.
+            form: the form, if it is one of your own or holds code, as a local mixture with an embedding does.
+            solver: the solver, if it is one of your own; None to have its name instead.
         """
         try:
             plain = json.loads(Path(path).read_text())
@@ -152,12 +237,14 @@ class Stacking:
             raise ValueError(
                 f"{os.fspath(path)!r} is {kind!r} version {version}; expected {FORMAT!r} up to version {VERSION}."
             )
-        if form is None and plain["form"].get("embedding"):
-            raise ValueError(
-                "the fit has an embedding, which is code and not stored; pass it: load(path, form=...)."
-            )
-        plain["form"] = _revive(plain["form"], forms) if form is None else form
+        if version < 2:
+            converged = plain.pop("converged")
+            finished = Status.CONVERGED if plain["gap"] is None else Status.CERTIFIED
+            plain["status"] = (finished if converged else Status.STALLED).name
+        plain["form"] = _revive(plain["form"], forms, "form") if form is None else form
         plain["score"] = _revive_score(plain["score"]) if score is None else score
+        plain["solver"] = _revive_solver(plain["solver"]) if solver is None else solver
+        plain["status"] = Status[plain["status"]]
         plain["params"] = {
             name: frozen(np.array(a["values"], a["dtype"]).reshape(a["shape"]))
             for name, a in plain["params"].items()
@@ -169,7 +256,7 @@ class Stacking:
     # ── words ────────────────────────────────────────────────────────────────────────────────────────────
 
     def summary(self) -> str:
-        """Who carries weight, the loss by term, the certificate."""
+        """Return the members that carry weight, the loss by term and the certificate, in words."""
         lines = [repr(self), ""]
         lines += [f"  {term:<40} {value: .6g}" for term, value in self.terms.items()]
         lines += ["", *self.form.describe_params(self.params, self.names)]
@@ -178,20 +265,22 @@ class Stacking:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        proof = f"gap ≤ {self.gap:.1e}" if self.gap is not None else "no certificate"
-        state = "" if self.converged else ", NOT CONVERGED"
         carry = ""
         if "weights" in self.params:
-            carry = f"{np.count_nonzero(self.weights)} of {len(self.names)} members carry weight, "
+            carry = f"{np.count_nonzero(self.weights)} of {len(self.names)} members carry weight"
+        if self.status is Status.NOT_FITTED:
+            return f"Stacking({self.form!r}: not fitted, {carry})"
+        proof = f"gap ≤ {self.gap:.1e}" if self.gap is not None else "no certificate"
+        state = "" if self.converged else ", NOT CONVERGED"
         duration = "" if math.isnan(self.seconds) else f", {self.seconds:.2g} s"
         return (
             f"Stacking({self.form!r} × {self.score!r}: loss {self.loss:.6g}, {proof}{state}, "
-            f"{carry}{self.solver} in {self.iterations} steps{duration})"
+            f"{carry + ', ' if carry else ''}{self.solver} in {self.iterations} steps{duration})"
         )
 
 
 class Applied:
-    """A stacked posterior on the rows of a table, as NumPy arrays; computed when asked for."""
+    """A stacked posterior on the rows of a table, as NumPy arrays that are computed on access."""
 
     def __init__(self, view: View, form: Form) -> None:
         self._view, self._form = view, form
@@ -217,16 +306,16 @@ class Applied:
         return self._array("moments", self._view.cov)
 
     def interval(self, alpha: float) -> np.ndarray:
-        """Central 1 − alpha intervals, (N, d, 2)."""
+        """Return central 1 − alpha intervals, (N, d, 2)."""
         (level,) = each_level(as_levels(alpha))
         return self._array("interval", lambda: self._view.interval(level))
 
     def draws(self, n: int | None = None, seed: int = 0) -> np.ndarray:
-        """Draws of the stacked posterior out of the table's draws, (N, n, d)."""
+        """Return draws of the stacked posterior out of the table's draws, (N, n, d)."""
         return self._array("draws", lambda: self._view.draws(n, seed))
 
     def to_arviz(self) -> Any:
-        """The ranks as simulation-based calibration for ArviZ: group ``prior_sbc``, for ``plot_ecdf_pit``.
+        """Return the ranks as simulation-based calibration for ArviZ: group ``prior_sbc``, for ``plot_ecdf_pit``.
 
         A ``DataTree``, or ``InferenceData`` if ArviZ is older than 1.0. Row weights have no place in it.
         """
@@ -235,12 +324,8 @@ class Applied:
 
         return ranks_group(self._view.table.parameters, self.rank)
 
-    def _array(self, statistic: str, make: Any) -> np.ndarray:
-        if statistic not in self._form.gives:
-            raise IntractableError(
-                f"{type(self._form).__name__} does not give `{statistic}` "
-                f"(it gives: {', '.join(sorted(self._form.gives))})."
-            )
+    def _array(self, statistic: str, make: Callable[[], torch.Tensor]) -> np.ndarray:
+        self._form.check_gives(statistic)
         needed = self._form.requires(statistic)
         if needed not in self._view.table.gives:
             raise ValueError(f"the table has no `{needed}`, which `{statistic}` of {self._form!r} needs.")
@@ -248,19 +333,8 @@ class Applied:
             return make().numpy()
 
 
-def view_of(form: Form, params: Mapping[str, np.ndarray], table: Table) -> View:
-    """The form on a table of its members, of which only those that matter are looked at."""
-    used, of_used = form.used(params)
-    if len(used) == 0:  # all parameters are 0: then any member will do
-        used, of_used = np.arange(table.K), dict(params)
-    table = table.select(members=used) if len(used) < table.K else table
-    if not blocks.in_memory(table):
-        return GatheredView(form, as_tensors(of_used), table)
-    return form.combine(as_tensors(of_used), table)
-
-
 def losses(view: View, score: Score) -> tuple[float, dict[str, float]]:
-    """The score, and each of its terms before its coefficient."""
+    """Return the score, and each of its terms before its coefficient."""
     with torch.no_grad():
         values = [float(term(view)) for _, term in score.terms]
     terms: dict[str, float] = {}
@@ -271,38 +345,47 @@ def losses(view: View, score: Score) -> tuple[float, dict[str, float]]:
     return sum(c * value for (c, _), value in zip(score.terms, values, strict=True)), terms
 
 
-def as_tensors(params: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """Parameters as a form takes them."""
-    return {name: torch.tensor(array) for name, array in params.items()}
-
-
 def frozen(array: np.ndarray) -> np.ndarray:
-    """A copy that cannot be written to."""
+    """Return a copy that cannot be written to."""
     array = np.array(array)
     array.flags.writeable = False
     return array
 
 
-def _revive(plain: dict[str, Any], module: Any) -> Any:
+def _revive(plain: dict[str, Any], module: ModuleType, kind: str) -> Any:
+    """Return the form, score or solver that a file describes."""
     plain = dict(plain)
     name = plain.pop("name")
     cls = getattr(module, name, None)
     if cls is None:
         known = ", ".join(module.__all__)
         raise ValueError(
-            f"the file names {name!r}, which is not one of Drystone's ({known}). If it is a score of your own, "
-            "pass it: Stacking.load(path, score=...)."
+            f"the file names the {kind} {name!r}, which is not one of Drystone's ({known}). If it is one of your "
+            f"own, pass it: Stacking.load(path, {kind}=...)."
         )
-    code = [key for key, value in plain.items() if isinstance(value, dict)]
+    code = [key for key, value in plain.items() if isinstance(value, dict) and "code" in value]
     if code:
         raise ValueError(
             f"`{code[0]}` of {name} is code, which is not stored; pass the object again: "
-            "Stacking.load(path, score=...) or (path, form=...)."
+            f"Stacking.load(path, {kind}=...)."
         )
-    return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()})
+    return cls(**{key: _revive_field(value, module, kind) for key, value in plain.items()})
+
+
+def _revive_field(value: Any, module: ModuleType, kind: str) -> Any:
+    if isinstance(value, dict):
+        return _revive(value, module, kind)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _revive_score(plain: dict[str, Any]) -> Score:
     if plain["name"] == "Sum":
-        return Sum(tuple((coefficient, _revive(term, scores)) for coefficient, term in plain["terms"]))
-    return _revive(plain, scores)
+        return Sum(tuple((coefficient, _revive(term, scores, "score")) for coefficient, term in plain["terms"]))
+    return _revive(plain, scores, "score")
+
+
+def _revive_solver(plain: dict[str, Any] | str | None) -> Solver | str | None:
+    """Return the solver, or its name if it is not one of Drystone's; version 0.1 wrote no more than its repr."""
+    if not isinstance(plain, dict):
+        return plain
+    return _revive(plain, solvers, "solver") if plain["name"] in solvers.__all__ else plain["name"]

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from drystone import solvers
 from drystone._parallel import Executor, one_thread
 from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.forms import Form, Mixture
-from drystone.scores import LogScore, RankCvM, RankMoments, Score
+from drystone.forms.view import view_of
+from drystone.scores import LogScore, Score
 from drystone.solvers import Solution, Solver
-from drystone.stacking.checks import check_provided, check_tractable, needed
+from drystone.solvers.table1 import pick
+from drystone.stacking.checks import check_provided, check_tractable, required_statistics
 from drystone.stacking.near import near
-from drystone.stacking.result import Stacking, frozen, losses, view_of
+from drystone.stacking.result import Stacking, frozen, losses
 from drystone.table import Table, blocks
 from drystone.table.nonfinite import count_nonfinite, drop_zero_weight_rows, name_members
 
@@ -65,9 +66,9 @@ def stack(
     _check_types(table, form, score)
     check_tractable(form, score)
     check_provided(table, form, score)
-    solver = solvers.pick(form, score) if solver is None else solver
+    solver = pick(form, score) if solver is None else solver
     _check_solver(solver, form, score)
-    if all(isinstance(term, RankCvM | RankMoments) for _, term in score.terms):
+    if all(term.calibration_only for _, term in score.terms):
         warnings.warn(
             "ranks alone are not a strict criterion: the prior itself is perfectly rank-calibrated. "
             "Add a strict score, such as LogScore() + 10 * RankCvM().",
@@ -80,14 +81,14 @@ def stack(
         notes.append(note)
     elif bandwidth is not None:
         raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
-    table = blocks.prepare(table, needed(form, score), client)
+    table = blocks.prepare(table, required_statistics(form, score), client)
     cleaned, dropped = _clean(table, form, score, nonfinite)
     kept = np.array([table.names.index(name) for name in cleaned.names])
     with one_thread():
         at_hand, note = _at_hand(cleaned, solver, form, score, seed)
         solution = solver.solve(at_hand, form, score, tol, seed)
         form = solution.form or form
-        params = solution.params if len(kept) == table.K else form.embed(solution.params, kept, table.K)
+        params = solution.params if len(kept) == table.K else form.expand_params(solution.params, kept, table.K)
         loss, terms = losses(view_of(form, solution.params, at_hand), score)
         if note:
             notes.append(f"{note} Over all rows the score is {_overall(form, solution.params, cleaned, score)}.")
@@ -99,10 +100,10 @@ def stack(
         terms=terms,
         gap=solution.gap,
         stationarity=solution.stationarity,
-        converged=solution.converged,
+        status=solution.status,
         iterations=solution.iterations,
         seconds=time.perf_counter() - begun,
-        solver=repr(solver),
+        solver=solver,
         names=table.names,
         parameters=table.parameters,
         dropped=dropped,
@@ -130,7 +131,7 @@ def _check_types(table: Table, form: Form, score: Score) -> None:
 
 
 def _check_solver(solver: Solver, form: Form, score: Score) -> None:
-    why = solver.refuses(form, score)
+    why = solver.unsupported_reason(form, score)
     if why:
         raise IntractableError(f"{solver!r} cannot solve {form!r} × {score!r}: {why}.")
 
@@ -144,7 +145,7 @@ def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) 
     memory = blocks.memory_limit(table)
     if memory is None:
         return table, ""
-    needs = needed(form, score)
+    needs = required_statistics(form, score)
     n = memory // blocks.bytes_per_row(table, needs)
     if n >= table.N:
         return blocks.load(table, needs), ""
@@ -173,7 +174,7 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
         raise ValueError(f'`nonfinite` must be "raise" or "drop"; got {nonfinite!r}.')
     numbers = np.flatnonzero(table.row_weights > 0) if table.weighted else range(table.N)
     table = drop_zero_weight_rows(table)
-    names = sorted(needed(form, score))
+    names = sorted(required_statistics(form, score))
     bad, empty = count_nonfinite(table, names)
     bad_members = bad.any(0)
     if bad_members.any() and nonfinite == "raise":
@@ -204,13 +205,7 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
 
 
 def _notes(solution: Solution, table: Table, form: Form) -> list[str]:
-    notes = [solution.note] if solution.note else []
-    if table.N < table.K and isinstance(form, Mixture) and form.concentration == 1:
-        notes.append(
-            f"N = {table.N} rows for K = {table.K} members: the weights may overfit. More simulations, or "
-            "Mixture(concentration=1.1), would steady them."
-        )
-    return notes
+    return ([solution.note] if solution.note else []) + form.fit_notes(table)
 
 
 def _unconverged(solution: Solution, solver: Solver) -> str:

@@ -16,16 +16,19 @@ import numpy as np
 from drystone.solvers.simplex.qp import simplex_qp
 
 __all__ = [
+    "STEPS",
     "Barrier",
     "Minimum",
     "Problem",
     "Quadratic",
+    "drop_negligible_weights",
     "frank_wolfe_gap",
     "newton_simplex",
-    "without_crumbs",
     "working_set",
 ]
 
+# Newton steps at most, unless the caller sets a limit.
+STEPS = 100
 # How many members without weight may enter at one step. The Hessian is formed for these and the support only.
 ENTERING = 64
 
@@ -60,7 +63,7 @@ def frank_wolfe_gap(w: np.ndarray, gradient: np.ndarray) -> float:
     return float(max(gradient @ w - gradient.min(), 0.0))
 
 
-def newton_simplex(problem: Problem, start: np.ndarray, tol: float, most: int = 100) -> Minimum:
+def newton_simplex(problem: Problem, start: np.ndarray, tol: float, most: int = STEPS) -> Minimum:
     """Minimise ``problem`` from ``start``, until the Frank–Wolfe gap is below ``tol`` or ``most`` steps.
 
     Each step minimises the quadratic model over the support and the members whose gradient says they would
@@ -88,10 +91,10 @@ def newton_simplex(problem: Problem, start: np.ndarray, tol: float, most: int = 
     return Minimum(w, frank_wolfe_gap(w, gradient), step + 1)
 
 
-def without_crumbs(problem: Problem, minimum: Minimum, tol: float) -> Minimum:
-    """The minimum with weights below 1e-10 set to 0, if the certificate allows it.
+def drop_negligible_weights(problem: Problem, minimum: Minimum, tol: float) -> Minimum:
+    """Return the minimum with weights below 1e-10 set to 0, if the certificate allows it.
 
-    A member without weight is never evaluated again, so crumbs left by multiplicative steps would cost the user.
+    A member without weight is never evaluated again, so remainders of multiplicative steps would cost time.
     """
     w = np.where(minimum.weights < 1e-10, 0.0, minimum.weights)
     if (w == minimum.weights).all():

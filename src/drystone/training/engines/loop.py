@@ -9,6 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from drystone._early_stopping import EarlyStopping
+
 __all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit"]
 
 # The learning rate is multiplied by this at each drop.
@@ -91,26 +93,26 @@ class Fit:
 
 def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.random.Generator) -> Fit:
     """Train until the schedule says stop, or a loss is no longer finite."""
-    best, state = math.inf, learner.state()
+    stopping = EarlyStopping(learner.state(), schedule.patience)
     losses: list[float] = []
     validation: list[float] = []
     snapshots: dict[int, State] = {}
-    drops, waiting_since = 0, 0
+    drops = 0
     for epoch in range(1, schedule.epochs + 1):
         losses.append(learner.epoch(rng.permutation(rows)))
         validation.append(learner.validation_loss())
         if not (math.isfinite(losses[-1]) and math.isfinite(validation[-1])):
-            return Fit(state, snapshots, losses, validation, diverged=True)
-        if validation[-1] < best:
-            best, waiting_since, state = validation[-1], epoch, learner.state()
+            return Fit(stopping.best, snapshots, losses, validation, diverged=True)
+        stopping.update(validation[-1], learner.state)
         if epoch in schedule.snapshots:
             snapshots[epoch] = learner.state()
-        if schedule.patience is not None and epoch - waiting_since >= schedule.patience:
+        if stopping.exhausted:
             if drops == schedule.lr_drops:
                 break
             learner.scale_learning_rate(LR_DROP)
-            drops, waiting_since = drops + 1, epoch
+            stopping.wait_again()
+            drops += 1
     # Snapshots after an early stop are what training ended with.
     for epoch in schedule.snapshots:
         snapshots.setdefault(epoch, learner.state())
-    return Fit(state, snapshots, losses, validation, diverged=False)
+    return Fit(stopping.best, snapshots, losses, validation, diverged=False)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from drystone.report.shares import Shares, shares
+from drystone.forms import Shares
 from helpers.tables import make_table
 
 
@@ -19,10 +19,10 @@ def test_weights_of_a_local_mixture_are_averaged_over_rows():
     log_q = table.log_q + 6 * np.sign(table.y[:, 0]) * np.array([[1.0], [-1.0], [0.5], [-0.5]])
     local = ds.stack(ds.Table(table.theta, y=table.y, log_q=log_q), ds.LocalMixture(epochs=60))
     assert isinstance(local.form, ds.LocalMixture)
-    found = shares(local, table)
+    found = local.shares(table)
     assert found.simplex
     assert found.values.sum() == pytest.approx(1)
-    halves = [shares(local, table.select(rows=rows)).values for rows in (table.y[:, 0] > 0, table.y[:, 0] < 0)]
+    halves = [local.shares(table.select(rows=rows)).values for rows in (table.y[:, 0] > 0, table.y[:, 0] < 0)]
     share = table.row_weights[table.y[:, 0] > 0].sum()
     np.testing.assert_allclose(found.values, share * halves[0] + (1 - share) * halves[1])
 
@@ -38,9 +38,9 @@ def test_weights_of_a_local_mixture_are_averaged_over_rows():
 def test_other_forms_show_their_largest_coefficient(form, score):
     table = make_table(K=4, N=150)
     fit = ds.stack(table, form, score)
-    found = shares(fit, table)
+    found = fit.shares(table)
     assert not found.simplex
     assert found.values.shape == (4,)
     used = np.zeros(4, bool)
-    used[form.used(fit.params)[0]] = True
+    used[form.active_members(fit.params)[0]] = True
     np.testing.assert_array_equal(found.values > 0, used)

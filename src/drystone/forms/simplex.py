@@ -1,0 +1,50 @@
+"""Forms whose only parameters are one set of weights on the simplex."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drystone.forms.form import Arrays, Form, Shares
+from drystone.table import Table
+
+__all__ = ["SimplexForm"]
+
+
+class SimplexForm(Form):
+    """A form with parameters ``weights`` (K,), w_k ≥ 0 and Σ_k w_k = 1.
+
+    It leaves ``gives`` and ``combine`` to define; :class:`~drystone.solvers.ProjectedGradient` fits it.
+    """
+
+    def pseudocount(self, table: Table) -> float:
+        """Return c of a penalty −c Σ_k log w_k, or 0 for none."""
+        return 0.0
+
+    def expand_params(self, params: dict[str, np.ndarray], members: np.ndarray, K: int) -> dict[str, np.ndarray]:
+        """Return the weights of all K members, 0 for the others."""
+        weights = np.zeros(K)
+        weights[members] = params["weights"]
+        return {"weights": weights}
+
+    def active_members(self, params: Arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return the members with weight."""
+        members = np.flatnonzero(params["weights"])
+        return members, {"weights": params["weights"][members]}
+
+    def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
+        """Return the members with weight, heaviest first."""
+        weights = params["weights"]
+        heaviest = [int(k) for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
+        lines = [f"  {names[k]:<40} {weights[k]:8.4f}" for k in heaviest[:20]]
+        rest = weights[heaviest[20:]]
+        if len(rest):
+            lines.append(f"  {f'… and {len(rest)} more':<40} {rest.sum():8.4f}")
+        return lines
+
+    def shares(self, params: Arrays, table: Table) -> Shares:
+        """Return the weights."""
+        return Shares("weight", params["weights"], simplex=True)
+
+    def weights_at(self, params: Arrays, y: np.ndarray) -> np.ndarray:
+        """Return the weights, (K,), the same for all data."""
+        return params["weights"]
