@@ -145,6 +145,28 @@ def test_wrong_shapes_name_the_member():
         posterior.log_prob(np.zeros((3, 1)), np.zeros(1))
 
 
+@pytest.mark.parametrize("array", ["theta", "y"])
+def test_a_member_that_changes_its_arrays_is_named_and_changes_nothing_else(array):
+    class Changing(ds.toy.Gaussian):
+        def log_prob(self, theta, y):
+            {"theta": theta, "y": y}[array][:] = 7.0
+            return np.zeros(len(theta))
+
+        def sample(self, n, y, seed=None):
+            y[:] = 7.0
+            return super().sample(n, y, seed)
+
+    members = {"changes": Changing(0.0, 1.0), "next": ds.toy.MEMBERS["left"]}
+    posterior = fit_with([0.5, 0.5], members).posterior(members)
+    theta, x = np.zeros((3, 1)), np.zeros((3, 1))
+    with pytest.raises(ValueError, match=f"member 'changes' changed `{array}` in place; work on a copy"):
+        posterior.log_prob_batched(theta, x)
+    with pytest.raises(ValueError, match="member 'changes' changed `y` in place; work on a copy"):
+        posterior.sample_batched((4,), x)
+    assert not theta.any()
+    assert not x.any()
+
+
 def test_wrong_arguments_say_what_to_do(posterior):
     with pytest.raises(ValueError, match="`x` is missing"):
         posterior.sample((3,))

@@ -65,6 +65,22 @@ class Raising(Normal):
         raise RuntimeError("no draw within the prior\nafter many attempts")
 
 
+class Changing(Normal):
+    """Works on the array of that name in place, as `theta -= y` does."""
+
+    def __init__(self, array):
+        super().__init__(0.0, 1.0)
+        self.array = array
+
+    def log_prob(self, theta, y):
+        {"theta": theta, "y": y, "y of sample": np.zeros(1)}[self.array][:] += 5.0
+        return super().log_prob(theta, y)
+
+    def sample(self, n, y, seed):
+        y += 5.0
+        return super().sample(n, y, seed)
+
+
 class Hanging(Normal):
     def sample(self, n, y, seed):
         while True:
@@ -166,6 +182,30 @@ def test_a_member_that_fails_is_left_out_with_its_reason(bad, reason):
     assert re.search(reason, table.left_out["bad"])
     with pytest.raises(RuntimeError, match="every member failed"):
         ds.tabulate({"bad": bad}, THETA, Y, draws=9)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("array", ["theta", "y", "y of sample"])
+def test_a_member_that_changes_its_arrays_is_left_out_and_changes_nothing_else(array, workers):
+    theta, y = THETA.copy(), Y.copy()
+    members = {"first": MEMBERS["narrow"], "changes": Changing(array), "next": MEMBERS["narrow"]}
+    with pytest.warns(UserWarning, match="1 of 3 members are left out"):
+        table = ds.tabulate(members, theta, y, draws=9, workers=workers)
+    reason = f"ValueError: member 'changes' changed `{array[:5].split()[0]}` in place; work on a copy."
+    assert table.left_out == {"changes": reason}
+    np.testing.assert_array_equal(table.log_q[1], MEMBERS["narrow"].log_prob(THETA, Y))
+    for unchanged, expected in ((theta, THETA), (table.theta, THETA), (y, Y), (table.y, Y)):
+        np.testing.assert_array_equal(unchanged, expected)
+
+
+def test_missing_data_are_not_taken_for_changed_data():
+    class Missing(Normal):
+        def log_prob(self, theta, y):
+            return super().log_prob(theta, np.nan_to_num(y))
+
+    y = np.where(np.arange(137)[:, None] % 5 == 0, np.nan, Y)
+    table = ds.tabulate({"copes": Missing(0.0, 1.0)}, THETA, y, draws=0)
+    np.testing.assert_array_equal(table.log_q[0], Normal(0.0, 1.0).log_prob(THETA, np.nan_to_num(y)))
 
 
 def test_members_that_hang_or_crash_are_left_out_and_the_rest_goes_on():

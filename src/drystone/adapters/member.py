@@ -2,13 +2,15 @@
 
 A member is anything with ``log_prob(theta, y) -> (N,)`` for paired rows and ``sample(n, y) -> (n, N, d)``; either
 may be missing (MCMC draws have no density, some densities no sampler). Arguments are NumPy arrays; the answers
-may be NumPy arrays or torch tensors. If ``sample`` has a parameter ``seed`` it is given one.
+may be NumPy arrays or torch tensors. If ``sample`` has a parameter ``seed`` it is given one. The arrays that a
+member is called with are copies; changing them in place is an error.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +71,8 @@ class Member:
         """log q(θ_n | y_n) for paired rows theta (N, d), y (N, ...): (N,)."""
         log_prob_of = self._method("log_prob", "density")
         try:
-            answer = log_prob_of(theta, y)
+            with self._copies(theta=theta, y=y) as (own_theta, own_y):
+                answer = log_prob_of(own_theta, own_y)
         except SamplingError as error:  # an acceptance rate stands behind some densities
             raise SamplingError(f"member {self.name!r}: {error}") from error
         log_prob = np.asarray(as_numpy(answer), float)
@@ -91,7 +94,8 @@ class Member:
         """
         self._method("sample", "sampler")
         try:
-            draws = draw(self.posterior, n, y, seed, isolated)
+            with self._copies(y=y) as (own_y,):
+                draws = draw(self.posterior, n, own_y, seed, isolated)
         except SamplingError as error:
             raise SamplingError(f"member {self.name!r}: {error}") from error
         if draws.shape != (n, len(y), self.d):
@@ -100,6 +104,15 @@ class Member:
                 f"got {draws.shape}."
             )
         return draws
+
+    @contextmanager
+    def _copies(self, **arrays: np.ndarray) -> Iterator[list[np.ndarray]]:
+        """Yield copies of the arrays for the member to work on; raise if it has changed them."""
+        copies = [np.array(array, order="C") for array in arrays.values()]
+        yield copies
+        for (name, array), copy in zip(arrays.items(), copies, strict=True):
+            if copy.tobytes() != array.tobytes():  # NaN is equal to itself
+                raise ValueError(f"member {self.name!r} changed `{name}` in place; work on a copy.")
 
     def _method(self, name: str, noun: str) -> Any:
         method = getattr(self.posterior, name, None)

@@ -267,7 +267,7 @@ class _Positive:
     def __call__(self, theta: np.ndarray) -> np.ndarray:
         rows = np.asarray(theta).reshape(-1, theta.shape[-1])
         try:
-            log_prob = self.prior.log_prob(rows)
+            log_prob = self.prior.log_prob(rows.copy())  # which it may change
         except (TypeError, AttributeError, ValueError):  # what torch makes of NumPy's arrays
             log_prob = self.prior.log_prob(_tensor(rows, self.prior))
         return np.isfinite(as_numpy(log_prob)).reshape(theta.shape[:-1])

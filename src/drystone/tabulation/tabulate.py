@@ -53,9 +53,9 @@ def tabulate(
     members, the simulations, ``draws`` and ``seed`` only: not on ``chunk``, ``workers``, ``client`` or
     interruptions.
 
-    A member that raises, hangs, gives draws that are not finite or finds none within the prior is left out with
-    a warning, and the rest goes on; ``table.left_out`` has the reasons. What some members cannot give (MCMC draws
-    have no density) is not in the table, with a warning that names them.
+    A member that raises, hangs, changes its arguments in place, gives draws that are not finite or finds none
+    within the prior is left out with a warning, and the rest goes on; ``table.left_out`` has the reasons. What
+    some members cannot give (MCMC draws have no density) is not in the table, with a warning that names them.
 
     Args:
         members: Posteriors by name, or a sequence of them, such as an :class:`~drystone.Ensemble`. Anything with
