@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drystone import __version__
 from drystone._files import replacing
-from drystone._version import __version__
 from experiments.ensembles import Plan
 
 if TYPE_CHECKING:

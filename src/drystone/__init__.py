@@ -6,6 +6,6 @@ and pulls in neither torch nor any plotting, inference or cluster library.
 
 import lazy_loader
 
-from drystone._version import __version__ as __version__
+__version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -34,6 +34,7 @@ def imports() -> list[Import]:
         Import(module, _module_of(target, files), top)
         for module, path in sources
         for target, top in _imports_of(ast.parse(path.read_text()), path.suffix == ".py")
+        if target != "drystone.__version__"  # a constant, there before anything else
     ]
 
 

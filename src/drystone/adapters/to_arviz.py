@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from drystone._version import __version__
+from drystone import __version__
 
 __all__ = ["posterior_groups", "ranks_group"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
+from drystone import __version__
 from drystone._messages import unknown
-from drystone._version import __version__
 from drystone.cli.command import DEBUG, JSON
 
 __all__ = ["cli", "main"]

@@ -14,7 +14,7 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
-from drystone._version import __version__
+from drystone import __version__
 from drystone.plots.palette import Style
 from drystone.report import theme
 from drystone.report.fits import Certificate
