@@ -13,7 +13,7 @@ from torch import Tensor
 
 from drystone.forms import distances
 from drystone.forms.form import Arrays, MemberLike
-from drystone.forms.quantiles import SOFT_POINTS, pool_points
+from drystone.forms.quantiles import POINTS, SOFT_POINTS, pool_points
 from drystone.forms.simplex import SimplexForm
 from drystone.forms.stratified import allocate, pool
 from drystone.forms.view import Params, View
@@ -137,7 +137,7 @@ class MixtureView(View):
         if self.softness.any():
             soft = blocks.cached(self.table, pool_points, SOFT_POINTS)
             return soft.soft_quantiles(self.weights, levels)
-        pooled = blocks.cached(self.table, pool_points)
+        pooled = blocks.cached(self.table, pool_points, POINTS, levels)
         return pooled.quantiles(self.weights, levels)
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from drystone.table import Table
+from drystone.table.statistics import quantile_places
 
-__all__ = ["SOFT_POINTS", "Pooled", "pool_points"]
+__all__ = ["POINTS", "SOFT_POINTS", "Pooled", "pool_points"]
 
 # Points a member is represented by, denser towards the tails: the outermost stand for a probability of 0.0004.
 POINTS = 40
@@ -25,23 +26,28 @@ FEWEST_LEVELS = 9
 class Pooled:
     """All members' points of each row and parameter, P = K × M of them.
 
+    Each point stands at a level of its member's distribution function, and for the levels nearer to it than to the
+    member's next points.
+
     Attributes:
         points: each member's, (N, d, K, M).
         share: of its member's probability each of a member's points stands for, (M,).
+        beyond: the part of that share that lies above the point's own level, (M,).
         order: where the points are found in ascending order, (N, d, P).
     """
 
     points: Tensor
     share: Tensor
+    beyond: Tensor
     order: Tensor
 
     def quantiles(self, weights: Tensor, levels: Sequence[float]) -> Tensor:
         """The mixture's quantiles at some levels, (N, d, levels), for weights (K,) or (N, K).
 
-        Point i stands at the mid-point of its stretch of the cumulated weights; the quantile interpolates.
+        Σ_k w_k F_k at a point: its own member's F_k is the point's level, the others' are those of their nearest
+        points; the quantile interpolates. Of one member it is the member's own quantile.
         """
-        end, mass = self._stretches(weights)
-        c = end - mass / 2
+        c = self._ordered(weights, self.share).cumsum(-1) - self._ordered(weights, self.beyond)
         level = torch.tensor(levels, dtype=c.dtype)
         after = _first_at(c.detach(), level).clamp(min=1)
         c0, c1 = (torch.gather(c, 2, i) for i in (after - 1, after))
@@ -61,7 +67,7 @@ class Pooled:
 
         is reached at t = Q(a), so that t may be held fixed when differentiating in the weights.
         """
-        end, _ = self._stretches(weights.detach())
+        end = self._ordered(weights.detach(), self.share).cumsum(-1)
         return torch.stack([self._average(weights, end, *_around(level)) for level in levels], -1)
 
     def _average(self, weights: Tensor, end: Tensor, a: float, b: float) -> Tensor:
@@ -73,12 +79,11 @@ class Pooled:
         by_row = weights if weights.ndim == 1 else weights[:, None, :]
         return (b * t_b - a * t_a - (by_row * expected).sum(-1)) / (b - a)
 
-    def _stretches(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Where each ordered point's stretch of the cumulated weights ends, and its length, (N, d, P)."""
-        mass = (weights[..., None] * self.share).flatten(-2)
+    def _ordered(self, weights: Tensor, of_point: Tensor) -> Tensor:
+        """Return w_k times a number (M,) per point of a member, in ascending order of all points, (N, d, P)."""
+        product = (weights[..., None] * of_point).flatten(-2)
         N, d, P = self.order.shape
-        ordered = torch.gather(mass.expand(N, P)[:, None, :].expand(N, d, P), 2, self.order)
-        return ordered.cumsum(-1), ordered
+        return torch.gather(product.expand(N, P)[:, None, :].expand(N, d, P), 2, self.order)
 
     def _values(self, i: Tensor) -> Tensor:
         """The points at some places in ascending order, (N, d, ·)."""
@@ -97,34 +102,39 @@ def _first_at(cumulated: Tensor, levels: Tensor) -> Tensor:
     return torch.searchsorted(cumulated, levels.expand(N, d, -1).contiguous()).clamp(max=P - 1)
 
 
-def pool_points(table: Table, points: int = POINTS) -> Pooled:
-    """Points of all members of a table: from draws if it has them, else from its tabulated quantiles."""
+def pool_points(table: Table, points: int = POINTS, levels: tuple[float, ...] = ()) -> Pooled:
+    """Return points of all members of a table: from draws if it has them, else from its tabulated quantiles.
+
+    Args:
+        table: the members.
+        points: how many per member, if it has more draws than that.
+        levels: at which each member has a point in any case: there its own quantile is exact.
+    """
     if "draws" in table.gives:
         S = int(table.draws.shape[2])
-        edges = (1 - np.cos(np.pi * np.arange(points + 1) / points)) / 2
-        levels, mass = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
         if points >= S:
-            mass = np.full(S, 1 / S)
+            at = np.arange(1, S + 1) / (S + 1)
+        else:
+            edges = (1 - np.cos(np.pi * np.arange(points + 1) / points)) / 2
+            at = np.union1d((edges[1:] + edges[:-1]) / 2, levels)
+        below, way = quantile_places(at, S)
         members = (np.sort(np.asarray(table.draws[k]), 1) for k in range(table.K))
-        values = np.stack([m if points >= S else _at_levels(m, levels) for m in members])  # (K, N, M, d)
+        values = np.stack([_between(ordered, below, way) for ordered in members])  # (K, N, M, d)
     else:
-        levels = np.array(table.levels)
-        if len(levels) < FEWEST_LEVELS:
+        at = np.array(table.levels)
+        if len(at) < FEWEST_LEVELS:
             raise ValueError(
                 f"quantiles of a mixture need draws, or quantiles at {FEWEST_LEVELS} levels or more; "
                 f"the table has levels {table.levels}."
             )
-        # Each level stands for what is nearer to it than to its neighbours.
-        mass = np.diff(np.r_[0, (levels[1:] + levels[:-1]) / 2, 1])
-        values = np.stack([table.quantile(level) for level in levels], 2)
+        values = np.stack([table.quantile(level) for level in at], 2)
+    ends = np.r_[(at[1:] + at[:-1]) / 2, 1.0]
     pooled = torch.as_tensor(values, dtype=torch.float64).permute(1, 3, 0, 2).contiguous()
-    return Pooled(pooled, torch.as_tensor(mass), pooled.flatten(2).argsort(-1))
+    share, beyond = torch.as_tensor(np.diff(ends, prepend=0.0)), torch.as_tensor(ends - at)
+    return Pooled(pooled, share, beyond, pooled.flatten(2).argsort(-1))
 
 
-def _at_levels(ordered: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Quantiles of ordered draws (N, S, d), draw i standing at (i + ½)/S: (N, levels, d)."""
-    S = ordered.shape[1]
-    position = np.clip(levels * S - 0.5, 0, S - 1)
-    below = np.minimum(position.astype(int), S - 2)
-    share = (position - below)[:, None]
-    return ordered[:, below] * (1 - share) + ordered[:, below + 1] * share
+def _between(ordered: np.ndarray, below: np.ndarray, way: np.ndarray) -> np.ndarray:
+    """Return ordered draws (N, S, d) interpolated between places (M,): (N, M, d)."""
+    above = np.minimum(below + 1, ordered.shape[1] - 1)
+    return ordered[:, below] * (1 - way[:, None]) + ordered[:, above] * way[:, None]

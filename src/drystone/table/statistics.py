@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = [
     "CAPABILITIES",
@@ -25,6 +26,8 @@ __all__ = [
     "derive",
     "keys_from_draws",
     "level_key",
+    "quantile",
+    "quantile_places",
     "share_below",
     "usable",
 ]
@@ -55,7 +58,28 @@ def _covariance(draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 
 def _quantile(draws: np.ndarray, theta: np.ndarray, level: float) -> np.ndarray:
-    return np.quantile(draws, level, axis=1)
+    return quantile(draws, level, 1)
+
+
+def quantile(draws: np.ndarray, level: ArrayLike, axis: int) -> np.ndarray:
+    """Return quantiles of draws, the i-th smallest of S standing at level i/(S + 1).
+
+    A new draw of the same distribution lies below the i-th smallest with probability i/(S + 1) whatever the
+    distribution is: so intervals cover what they say, for any S. This is the one definition of a quantile. Levels
+    beyond 1/(S + 1) and S/(S + 1) get the outermost draws.
+
+    Example:
+        >>> quantile(np.array([3.0, 1.0, 2.0]), [0.25, 0.5, 0.625], 0)
+        array([1. , 2. , 2.5])
+    """
+    return np.quantile(draws, level, axis=axis, method="weibull")
+
+
+def quantile_places(levels: ArrayLike, S: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ordered draw (of S) below each level's quantile, and the share of the way to the next."""
+    place = np.clip(np.asarray(levels, float) * (S + 1) - 1, 0, S - 1)
+    below = np.minimum(place.astype(int), max(S - 2, 0))
+    return below, place - below
 
 
 def _density_is_usable(log_q: np.ndarray) -> np.ndarray:
