@@ -145,6 +145,10 @@ class Form(Spec, ABC):
         """Return the solver of a form of your own; None for those registered in ``drystone.solvers.table1``."""
         return None
 
+    def hopeless_members(self, table: Table) -> np.ndarray:
+        """Return which members cannot help whatever the parameters, (K,) of bool: they are left out of the fit."""
+        return np.zeros(table.K, bool)
+
     def fit_notes(self, table: Table) -> list[str]:
         """Return what a user should know of a fit to these rows."""
         return []

@@ -13,6 +13,7 @@ from torch.nn.functional import silu
 
 from drystone.forms.form import Arrays, Form, MemberLike, Shares
 from drystone.forms.mixture import Mixture, MixtureView, draw_mixture, mixture_log_prob
+from drystone.forms.screening import hopeless_members
 from drystone.forms.view import Params, as_tensors
 from drystone.table import Table
 from drystone.table.inputs import flat_data
@@ -52,6 +53,10 @@ class LocalMixture(Form):
     def __post_init__(self) -> None:
         if not 0 < self.holdout < 1:
             raise ValueError(f"`holdout` must be in (0, 1); got {self.holdout}.")
+
+    def hopeless_members(self, table: Table) -> np.ndarray:
+        """Return the members far out of the parameters' range."""
+        return hopeless_members(table)
 
     def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> MixtureView:
         """Return the mixture on the rows of ``table``, with a set of weights for each."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from drystone.forms import distances
 from drystone.forms.form import Arrays, MemberLike
 from drystone.forms.quantiles import POINTS, SOFT_POINTS, pool_points
+from drystone.forms.screening import hopeless_members
 from drystone.forms.simplex import SimplexForm
 from drystone.forms.stratified import allocate, pool
 from drystone.forms.view import Params, View
@@ -59,6 +60,10 @@ class Mixture(SimplexForm):
     def pseudocount(self, table: Table) -> float:
         """Return c of the penalty −c Σ_k log w_k: ``concentration − 1`` rows, in units of the (effective) row."""
         return float(self.concentration - 1) / table.effective_rows
+
+    def hopeless_members(self, table: Table) -> np.ndarray:
+        """Return the members far out of the parameters' range; none under a prior, which gives all some weight."""
+        return hopeless_members(table) if self.concentration == 1 else super().hopeless_members(table)
 
     def fit_notes(self, table: Table) -> list[str]:
         """Return a warning of too few rows, if nothing steadies the weights."""
@@ -121,15 +126,17 @@ class MixtureView(View):
         return self.mix(torch.as_tensor(self.table.rank if statistic is None else self.table.rank_of(statistic)))
 
     def mean(self) -> Tensor:
-        """μ = Σ_k w_k μ_k = c + Σ_k w_k (μ_k − c): the weights' last bits do not matter where μ is large."""
-        centre, offset = blocks.cached(self.table, _centred)
-        return centre + self.mix(offset)
+        """Return μ = Σ_k w_k μ_k, (N, d)."""
+        return self.theta - self.error()
+
+    def error(self) -> Tensor:
+        """Return θ − μ = −Σ_k w_k δ_k with δ_k = μ_k − θ, (N, d)."""
+        return -self.mix(blocks.cached(self.table, _offsets))
 
     def cov(self) -> Tensor:
-        """V = Σ_k w_k (V_k + δ_k δ_kᵀ) − δδᵀ with δ_k = μ_k − c, δ = Σ_k w_k δ_k and any centre c."""
-        offset, second = blocks.cached(self.table, _second_moments)
-        delta = self.mix(offset)
-        return self.mix(second) - delta[:, :, None] * delta[:, None, :]
+        """Return V = Σ_k w_k (V_k + δ_k δ_kᵀ) − δδᵀ with δ = Σ_k w_k δ_k, (N, d, d)."""
+        delta = self.mix(blocks.cached(self.table, _offsets))
+        return self.mix(blocks.cached(self.table, _second_moments)) - delta[:, :, None] * delta[:, None, :]
 
     def interval(self, alpha: float) -> Tensor:
         """Weighted quantiles of the members' pooled points (draws, or tabulated quantiles)."""
@@ -176,20 +183,15 @@ def _ratios(table: Table) -> tuple[Tensor, Tensor]:
     return highest, torch.exp(log_q - reference)
 
 
-def _second_moments(table: Table) -> tuple[Tensor, Tensor]:
-    """Offsets μ_k − c, (K, N, d), and V_k + (μ_k − c)(μ_k − c)ᵀ, (K, N, d, d), c the members' average mean.
-
-    Centred, because raw second moments lose the covariance to rounding where |μ| is large against its spread.
-    """
-    _, offset = _centred(table)
-    return offset, torch.as_tensor(table.cov) + offset[..., :, None] * offset[..., None, :]
+def _offsets(table: Table) -> Tensor:
+    """Return δ_k = μ_k − θ, (K, N, d): about the truth, whatever the parameters' origin and the other members."""
+    return torch.as_tensor(table.mean - table.theta)
 
 
-def _centred(table: Table) -> tuple[Tensor, Tensor]:
-    """Return the members' average mean c, (N, d), and μ_k − c, (K, N, d)."""
-    mean = torch.as_tensor(table.mean)
-    centre = mean.mean(0)
-    return centre, mean - centre
+def _second_moments(table: Table) -> Tensor:
+    """Return V_k + δ_k δ_kᵀ, (K, N, d, d)."""
+    offset = blocks.cached(table, _offsets)
+    return torch.as_tensor(table.cov) + offset[..., :, None] * offset[..., None, :]
 
 
 def draw_mixture(

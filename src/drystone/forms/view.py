@@ -94,6 +94,10 @@ class View:
         """Return the posterior means, (N, d)."""
         raise self._intractable("mean")
 
+    def error(self) -> Tensor:
+        """Return θ_n − μ_n of the posterior means, (N, d)."""
+        return self.theta - self.mean()
+
     def cov(self) -> Tensor:
         """Return the posterior covariances, (N, d, d)."""
         raise self._intractable("moments")

@@ -29,23 +29,25 @@ class MomentScore(RowScore):
     """
 
     needs: ClassVar = frozenset({"moments"})
+    infinite: ClassVar = (
+        "the stacked covariance is not positive definite at some rows: it takes more draws per simulation than "
+        "there are parameters, and members that vary; or use MomentScore(diagonal=True)"
+    )
     diagonal: bool = False
 
     def rows(self, q: View) -> Tensor:
-        """The score of each row."""
-        error, V = q.theta - q.mean(), q.cov()
+        """Return the score of each row, +∞ where the covariance is not positive definite, (N,)."""
+        error, V = q.error(), q.cov()
         if self.diagonal:
             variance = torch.diagonal(V, dim1=-2, dim2=-1)
-            return (torch.log(variance) + error**2 / variance).mean(-1)
+            score = torch.log(variance) + error**2 / variance
+            return torch.where(variance > 0, score, torch.inf).mean(-1)
         factor, failed = torch.linalg.cholesky_ex(V)
-        if failed.any():
-            raise ValueError(
-                f"the stacked covariance is not positive definite at {int((failed > 0).sum())} of {len(V)} rows; "
-                f"give more draws than d = {V.shape[-1]} a simulation, or use MomentScore(diagonal=True)."
-            )
+        if failed.any():  # of one member alone, perhaps: others may make a mixture regular
+            factor = torch.where((failed > 0)[:, None, None], torch.eye(V.shape[-1], dtype=V.dtype), factor)
         whitened = torch.linalg.solve_triangular(factor, error[..., None], upper=False)[..., 0]
         log_det = 2 * torch.diagonal(factor, dim1=-2, dim2=-1).log().sum(-1)
-        return log_det + (whitened**2).sum(-1)
+        return torch.where(failed > 0, torch.inf, log_det + (whitened**2).sum(-1))
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,4 +74,4 @@ class MeanScore(RowScore):
 
     def rows(self, q: View) -> Tensor:
         """‖θ_n − μ_n‖²."""
-        return (((q.theta - q.mean()) / unit(self.scale, q.d)) ** 2).sum(-1)
+        return ((q.error() / unit(self.scale, q.d)) ** 2).sum(-1)

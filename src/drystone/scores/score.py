@@ -29,6 +29,7 @@ class Score(Spec, ABC):
         smooth: whether it has a gradient that changes continuously; else solvers soften its steps.
         adversarial: whether it is the value of a game against a critic, and so has no gradient of its own.
         calibration_only: whether the prior itself would be perfect by it, as it is by ranks.
+        infinite: what it means if the value is +∞, for an error; empty where +∞ is a value like others.
     """
 
     needs: ClassVar[frozenset[str]]
@@ -37,6 +38,7 @@ class Score(Spec, ABC):
     smooth: ClassVar[bool] = True
     adversarial: ClassVar[bool] = False
     calibration_only: ClassVar[bool] = False
+    infinite: ClassVar[str] = ""
 
     @abstractmethod
     def __call__(self, q: View) -> Tensor:

@@ -51,6 +51,12 @@ def single_member_scores(table: Table, score: Score, form: SimplexForm = Mixture
     return blocks.total(table, _single_member_scores, score, form)[0]
 
 
+def _best_alone(table: Table, score: Score, form: SimplexForm) -> int:
+    """Return the member that is best alone; any, if none has a score."""
+    scores = single_member_scores(table, score, form)
+    return int(np.argmin(np.where(np.isnan(scores), np.inf, scores)))
+
+
 def _single_member_scores(block: Table, score: Score, form: SimplexForm) -> tuple[np.ndarray]:
     whole = torch.ones(1, dtype=torch.float64)
     with torch.no_grad():
@@ -127,13 +133,13 @@ class ProjectedGradient(Solver[SimplexForm, Score]):
         if c > 0:
             problem = Barrier(problem, c)
         few = coarse(table, score.needs) if self.in_blocks(score) else None
-        relative = tolerance(tol, score, exact.value(np.full(table.K, 1 / table.K)))
         if few is None:
-            best = self._approach(problem, table, form, score, c, relative, seed)
+            best = self._approach(problem, table, form, score, c, tol, seed)
         else:
             of_few = self.minimize(few, form, score, max(tol, 1e-6), seed)
             best = Minimum(0.999 * of_few.params["weights"] + 0.001 / table.K, np.inf, of_few.iterations)
-        tol = relative
+        # Relative to a loss near the one that is reached, not to that of weights nobody would choose.
+        tol = tolerance(tol, score, exact.value(best.weights))
         if not score.smooth:  # curvature means nothing at kinks
             return _kinked(Barrier(exact, c) if c > 0 else exact, best, table, form, score)
         minimum = newton_simplex(problem, best.weights, tol, self.newton)
@@ -154,13 +160,19 @@ class ProjectedGradient(Solver[SimplexForm, Score]):
         self, problem: Problem, table: Table, form: SimplexForm, score: Score, c: float, tol: float, seed: int
     ) -> Minimum:
         """Return the best end of projected gradients from several starts."""
-        best = int(np.argmin(single_member_scores(table, score, form)))
-        starts = simplex_starts(table, best, self.starts, seed)
+        starts = simplex_starts(table, _best_alone(table, score, form), self.starts, seed)
         if c > 0:
             starts = [0.9 * start + 0.1 / table.K for start in starts]
+        starts = [start for start in starts if np.isfinite(problem.value(start))]
+        if not starts:
+            meaning = "; ".join(term.infinite for _, term in score.terms if term.infinite)
+            raise ValueError(
+                f"{score!r} is infinite or NaN at every start: {meaning or 'no weights have a score'}."
+            )
         if score.convex or not score.smooth:  # one minimum; or steps that cost too much to go several ways
             starts = [min(starts, key=problem.value)]
         steps = self.steps if score.smooth else self.steps // 4
+        tol = tolerance(tol, score, min(map(problem.value, starts)))
         ends = [_projected_gradient(problem, start, tol, steps) for start in starts]
         return min(ends, key=lambda end: problem.value(end.weights))
 
@@ -170,7 +182,7 @@ def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score
 
     Where a score has kinks its slope jumps, so nothing can be asked of its stationarity.
     """
-    vertex = np.eye(table.K)[np.argmin(single_member_scores(table, score, form))]
+    vertex = np.eye(table.K)[_best_alone(table, score, form)]
     with np.errstate(divide="ignore"):
         weights = min((end.weights, np.full(table.K, 1 / table.K), vertex), key=exact.value)
     note = "found by projected gradients on a softened score: good, not certified, not the last digit."

@@ -23,6 +23,10 @@ from drystone.table import Table, blocks
 __all__ = ["NOISE", "QuadraticProgram", "energy_noise", "minimise_quadratic"]
 
 
+# A loss below this share of the best member's is 0 but for rounding.
+ROUNDING = 1e-4
+
+
 @dataclass(frozen=True, repr=False)
 class QuadraticProgram(Solver[Mixture, MeanScore | EnergyScore]):
     """One active-set quadratic programme on the simplex, with its certificate."""
@@ -37,8 +41,13 @@ class QuadraticProgram(Solver[Mixture, MeanScore | EnergyScore]):
         """Return the optimal weights."""
         estimated = _mean(table, score) if isinstance(score, MeanScore) else _energy(table, score)
         quadratic, noise = _convexified(estimated)
-        tol = tolerance(tol, score, estimated.value(np.full(table.K, 1 / table.K)))
-        solution = minimise_quadratic(quadratic, form.pseudocount(table), tol)
+        c, alone = form.pseudocount(table), estimated.least_vertex
+        solution = minimise_quadratic(quadratic, c, tolerance(tol, score, alone))
+        # What counts is the loss that was reached, which may lie far below that of any member alone: down to 0.
+        reached = max(abs(estimated.value(solution.params["weights"])), ROUNDING * abs(alone))
+        if (solution.gap or 0.0) > tolerance(tol, score, reached):
+            start = solution.params["weights"]
+            solution = minimise_quadratic(quadratic, c, tolerance(tol, score, reached), start)
         if noise == 0:
             return solution
         # The convexified problem lies above the estimated one by at most noise/2 on the simplex.
@@ -73,17 +82,18 @@ def minimise_quadratic(quadratic: Quadratic, c: float, tol: float, start: np.nda
 
 
 def _mean(table: Table, score: MeanScore) -> Quadratic:
-    """Return Q = 2 Σ_n a_n μ_n μ_nᵀ, b = −2 Σ_n a_n μ_n·θ_n, with means and truth centred (weights sum to one)."""
-    Q, b, constant = blocks.total(table, _squares, unit(score.scale, table.d).numpy())
-    return Quadratic(Q, b, constant)
+    """Return Q = 2 Σ_n a_n r_n r_nᵀ of the errors r_kn = μ_kn − θ_n, for Σ_k w_k μ_kn − θ_n = Σ_k w_k r_kn.
+
+    About the truth, so that no entry holds digits of another member, or of where the parameters lie.
+    """
+    (Q,) = blocks.total(table, _squares, unit(score.scale, table.d).numpy())
+    return Quadratic(Q, np.zeros(table.K))
 
 
-def _squares(block: Table, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+def _squares(block: Table, scale: np.ndarray) -> tuple[np.ndarray]:
     root = np.sqrt(block.row_weights)[:, None]
-    centre = block.mean.mean(0)
-    mean = ((block.mean - centre) / scale * root).reshape(block.K, -1)
-    theta = ((block.theta - centre) / scale * root).ravel()
-    return 2 * mean @ mean.T, -2 * mean @ theta, float(theta @ theta)
+    error = ((block.mean - block.theta) / scale * root).reshape(block.K, -1)
+    return (2 * error @ error.T,)
 
 
 def _energy(table: Table, score: EnergyScore) -> Quadratic:

@@ -339,6 +339,8 @@ def losses(view: View, score: Score) -> tuple[float, dict[str, float]]:
         values = [float(term(view)) for _, term in score.terms]
     terms: dict[str, float] = {}
     for (_, term), value in zip(score.terms, values, strict=True):
+        if value == math.inf and term.infinite:
+            raise ValueError(f"{term!r} is infinite: {term.infinite}.")
         # Two functions of the same name print alike.
         key = repr(term) if repr(term) not in terms else f"{term!r} ({len(terms) + 1})"
         terms[key] = value

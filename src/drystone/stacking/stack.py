@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from drystone._messages import first_few
 from drystone._parallel import Executor, one_thread
 from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.forms import Form, Mixture
@@ -83,6 +84,8 @@ def stack(
         raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
     table = blocks.prepare(table, required_statistics(form, score), client)
     cleaned, dropped = _clean(table, form, score, nonfinite)
+    cleaned, note = _without_hopeless(cleaned, form, score)
+    notes += [note] if note else []
     kept = np.array([table.names.index(name) for name in cleaned.names])
     with one_thread():
         at_hand, note = _at_hand(cleaned, solver, form, score, seed)
@@ -202,6 +205,20 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
         dropped["rows"] = rows
         table = table.select(rows=np.delete(np.arange(table.N), empty))
     return table, dropped
+
+
+def _without_hopeless(table: Table, form: Form, score: Score) -> tuple[Table, str]:
+    """Return the table without members that cannot help, and a note that names them."""
+    if required_statistics(form, score) <= {"log_q", "rank"}:  # bounded, or in log space: nothing can drown
+        return table, ""
+    hopeless = form.hopeless_members(table)
+    if not hopeless.any() or hopeless.all():
+        return table, ""
+    names = first_few([table.names[k] for k in np.flatnonzero(hopeless)])
+    return table.select(members=~hopeless), (
+        f"{names}: a thousand times further from the truth than parameters drawn at random, so without weight; "
+        "the fit and its certificate are those of the other members."
+    )
 
 
 def _notes(solution: Solution, table: Table, form: Form) -> list[str]:

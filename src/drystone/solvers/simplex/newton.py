@@ -152,6 +152,11 @@ class Quadratic:
     b: np.ndarray
     constant: float = 0.0
 
+    @property
+    def least_vertex(self) -> float:
+        """The least value of a member alone."""
+        return float((np.diag(self.Q) / 2 + self.b).min() + self.constant)
+
     def value(self, w: np.ndarray) -> float:
         """f(w)."""
         return float(w @ self.Q @ w / 2 + self.b @ w + self.constant)

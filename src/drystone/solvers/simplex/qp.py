@@ -31,11 +31,12 @@ def simplex_qp(Q: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
     K = len(b)
     x = start.copy()
     free = x > 0
-    # A ridge far below the scale of Q: keeps the system regular when members are duplicates of each other.
-    size = max(np.abs(Q).max(), np.finfo(float).tiny)
+    # A ridge far below each member's own scale: keeps the system regular when members are duplicates of each
+    # other.
+    size = np.maximum(np.abs(np.diag(Q)), np.finfo(float).tiny)
     Q = Q.copy()
     Q.flat[:: K + 1] += 1e-13 * size
-    negligible = 1e-13 * max(np.abs(b).max(), size)
+    negligible = 1e-13 * np.maximum(np.abs(b), size)
     z, nu = _on_free(Q, b, free)
     while (z < 0).any():
         free &= z > 0
@@ -45,8 +46,8 @@ def simplex_qp(Q: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
     for _ in range(10 * K + 10):
         free = x > 0
         multiplier = np.where(free | stuck, np.inf, Q @ x + b - nu)
-        worst = int(np.argmin(multiplier))
-        if multiplier[worst] >= -negligible:
+        worst = int(np.argmin(multiplier + negligible))
+        if multiplier[worst] >= -negligible[worst]:
             break
         before = free.copy()
         free[worst] = True
