@@ -255,3 +255,17 @@ def test_statistics_of_a_bootstrapped_metric_are_computed_once(monkeypatch):
     monkeypatch.setattr(view, "rank", lambda self, *rest: calls.append(1) or rank(self, *rest))
     ds.compare(validation, test, fit, metrics=(RANK_DISTANCE,))
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("S", [10, 20, 50, 100])
+def test_one_members_intervals_aggregated_with_weight_one_are_its_own(S):
+    tables = []
+    for seed in (1, 2):
+        rng = np.random.default_rng(seed)
+        y = rng.normal(size=(300, 1))
+        draws = y[None, :, None] + rng.normal(size=(1, 300, S, 1))
+        tables.append(ds.Table(y + rng.normal(size=(300, 1)), y, draws=draws))
+    fit = ds.stack(tables[0], ds.IntervalAggregation(0.1, weights="convex"), ds.IntervalScore(0.1))
+    frame = ds.compare(*tables, {"aggregated": fit}).frame
+    row = frame[(frame["method"] == "aggregated") & (frame["metric"] == "90% interval score")]
+    assert row["gain"].item() == pytest.approx(0, abs=1e-9)

@@ -16,6 +16,7 @@ from drystone.errors import IntractableError
 from drystone.estimate import effective_number
 from drystone.forms.view import Params, View, as_tensors, members_in_use
 from drystone.table import Table
+from drystone.table.statistics import quantile
 
 if TYPE_CHECKING:
     from drystone.solvers import Solver
@@ -213,7 +214,7 @@ class Form(Spec, ABC):
         """
         if "draws" in self.gives:
             sample, _ = self.draw(params, members, draws, y, rng, isolated)
-            return np.quantile(sample, [alpha / 2, 1 - alpha / 2], axis=0).transpose(1, 2, 0)
+            return quantile(sample, [alpha / 2, 1 - alpha / 2], 0).transpose(1, 2, 0)
         table, params = self._tabulated(params, members, draws, y, rng, isolated)
         with torch.no_grad():
             return self.combine(as_tensors(params), table).interval(alpha).numpy()

@@ -13,6 +13,7 @@ from drystone.forms import distances
 from drystone.forms.form import Arrays, Form, Shares
 from drystone.forms.view import Params, View
 from drystone.table import Statistic, Table, blocks
+from drystone.table.statistics import quantile_places
 
 __all__ = ["STRUCTURES", "SampleAggregation"]
 
@@ -120,5 +121,8 @@ class SampleView(View):
 
     def interval(self, alpha: float) -> Tensor:
         """Quantiles of the aggregated draws, (N, d, 2)."""
-        levels = torch.tensor([alpha / 2, 1 - alpha / 2], dtype=torch.float64)
-        return torch.quantile(self.draws(), levels, dim=1).permute(1, 2, 0)
+        ordered = torch.sort(self.draws(), 1).values
+        below, way = quantile_places([alpha / 2, 1 - alpha / 2], ordered.shape[1])
+        above = np.minimum(below + 1, ordered.shape[1] - 1)
+        ends = torch.lerp(ordered[:, below], ordered[:, above], torch.as_tensor(way)[:, None])
+        return ends.permute(0, 2, 1)

@@ -166,9 +166,7 @@ class ProjectedGradient(Solver[SimplexForm, Score]):
         starts = [start for start in starts if np.isfinite(problem.value(start))]
         if not starts:
             meaning = "; ".join(term.infinite for _, term in score.terms if term.infinite)
-            raise ValueError(
-                f"{score!r} is infinite or NaN at every start: {meaning or 'no weights have a score'}."
-            )
+            raise ValueError(f"{score!r} is infinite or NaN at every start: {meaning or 'it has no value'}.")
         if score.convex or not score.smooth:  # one minimum; or steps that cost too much to go several ways
             starts = [min(starts, key=problem.value)]
         steps = self.steps if score.smooth else self.steps // 4
