@@ -266,6 +266,6 @@ def test_one_members_intervals_aggregated_with_weight_one_are_its_own(S):
         draws = y[None, :, None] + rng.normal(size=(1, 300, S, 1))
         tables.append(ds.Table(y + rng.normal(size=(300, 1)), y, draws=draws))
     fit = ds.stack(tables[0], ds.IntervalAggregation(0.1, weights="convex"), ds.IntervalScore(0.1))
-    frame = ds.compare(*tables, {"aggregated": fit}).frame
+    frame = ds.compare(tables[0], tables[1], {"aggregated": fit}).frame
     row = frame[(frame["method"] == "aggregated") & (frame["metric"] == "90% interval score")]
     assert row["gain"].item() == pytest.approx(0, abs=1e-9)

@@ -72,7 +72,7 @@ def quantile(draws: np.ndarray, level: ArrayLike, axis: int) -> np.ndarray:
         >>> quantile(np.array([3.0, 1.0, 2.0]), [0.25, 0.5, 0.625], 0)
         array([1. , 2. , 2.5])
     """
-    return np.quantile(draws, level, axis=axis, method="weibull")
+    return np.quantile(draws, np.asarray(level, float), axis=axis, method="weibull")
 
 
 def quantile_places(levels: ArrayLike, S: int) -> tuple[np.ndarray, np.ndarray]:
