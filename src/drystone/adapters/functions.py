@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from drystone.adapters.restrict import restrict
 
-__all__ = ["FunctionMember", "from_functions"]
+__all__ = ["FunctionLikelihood", "FunctionMember", "from_functions", "from_likelihood", "from_ratio"]
 
 
 def from_functions(
@@ -50,3 +53,52 @@ class FunctionMember:
             self.log_prob = log_prob
         if sample is not None:
             self.sample = sample
+
+
+def from_likelihood(
+    log_likelihood: Callable[[np.ndarray, np.ndarray], ArrayLike],
+    simulate: Callable[[np.ndarray, int], ArrayLike] | None = None,
+    *,
+    normalized_in_y: bool = False,
+) -> FunctionLikelihood:
+    """Return a likelihood member out of a function, for :func:`drystone.normalize`.
+
+    Args:
+        log_likelihood: theta (N, d) and y (N, ...) to log q(y_n | θ_n) of the paired rows, (N,), up to a term in y.
+        simulate: theta (N, d) and a seed to data (N, ...), one row per row of theta.
+        normalized_in_y: whether exp(log_likelihood) integrates to one over y: then the member knows the evidence, and
+            may take part in a mixture of likelihoods.
+
+    Example:
+        >>> member = from_likelihood(lambda theta, y: -((y - theta) ** 2).sum(1) / 2)
+        >>> member.log_likelihood(np.zeros((1, 1)), np.ones((1, 1)))
+        array([-0.5])
+    """
+    if not callable(log_likelihood):
+        raise TypeError(f"`log_likelihood` must be a function; got {type(log_likelihood).__name__}.")
+    return FunctionLikelihood(log_likelihood, simulate, normalized_in_y)
+
+
+def from_ratio(log_ratio: Callable[[np.ndarray, np.ndarray], ArrayLike]) -> FunctionLikelihood:
+    """Return a likelihood member out of a log ratio log q(y|θ) − log q(y), for :func:`drystone.normalize`.
+
+    Args:
+        log_ratio: theta (N, d) and y (N, ...) to the log ratios of the paired rows, (N,), up to a term in y.
+    """
+    if not callable(log_ratio):
+        raise TypeError(f"`log_ratio` must be a function; got {type(log_ratio).__name__}.")
+    return FunctionLikelihood(log_ratio, None, False)
+
+
+class FunctionLikelihood:
+    """Functions as a likelihood member; ``simulate`` is there only if it was given."""
+
+    def __init__(
+        self,
+        log_likelihood: Callable[[np.ndarray, np.ndarray], ArrayLike],
+        simulate: Callable[[np.ndarray, int], ArrayLike] | None,
+        normalized_in_y: bool,
+    ) -> None:
+        self.log_likelihood, self.normalized_in_y = log_likelihood, normalized_in_y
+        if simulate is not None:
+            self.simulate = simulate

@@ -3,14 +3,14 @@ r"""Priors :math:`p(\theta)` with their support as data, so that training can bu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drystone.simulation.support import Support
 
-__all__ = ["LogNormal", "Normal", "Prior", "Uniform"]
+__all__ = ["LogNormal", "Normal", "Prior", "Uniform", "as_prior"]
 
 Array = NDArray[np.float64]
 
@@ -134,6 +134,78 @@ class LogNormal:
         positive = np.all(theta > 0, axis=-1, keepdims=True)
         log_theta = np.log(np.where(positive, theta, 1.0))
         return np.where(positive[..., 0], self.log.log_prob(log_theta) - log_theta.sum(-1), -np.inf)
+
+
+def as_prior(prior: object) -> Prior:
+    """Return a prior in our conventions: one of ours, a (lower, upper) pair, or a distribution of torch's kind.
+
+    A torch distribution without event dimensions (``Gamma(a, b)`` with vectors a and b) is taken as a product of
+    independent parameters. sbi's priors, which are torch distributions, are taken as they are.
+
+    Example:
+        >>> import torch
+        >>> as_prior(torch.distributions.Normal(torch.zeros(2), torch.ones(2))).log_prob([[0.0, 0.0]]).round(4)
+        array([-1.8379])
+    """
+    if isinstance(prior, tuple | list) and len(prior) == 2:
+        return Uniform(*prior)
+    missing = [name for name in ("log_prob", "sample") if not callable(getattr(prior, name, None))]
+    if missing:
+        raise TypeError(
+            f"`prior` must be a (lower, upper) pair or have `log_prob` and `sample`; got {type(prior).__name__} "
+            f"without {' and '.join(missing)}."
+        )
+    if type(prior).__module__.partition(".")[0] in ("torch", "sbi", "pyro") or hasattr(prior, "event_shape"):
+        return TorchPrior(prior)
+    return prior  # pyright: ignore[reportReturnType]
+
+
+@dataclass(frozen=True, eq=False)
+class TorchPrior:
+    """A distribution of torch's kind in our conventions.
+
+    Args:
+        distribution: With ``sample(shape)`` and ``log_prob``.
+    """
+
+    distribution: Any
+
+    @property
+    def support(self) -> Support:
+        """Where the density may be positive, as far as the distribution says."""
+        return Support.of(self.distribution, self.sample(1, np.random.default_rng(0)).shape[1])
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw ``n`` independent parameters, shape (n, d)."""
+        import torch
+
+        # Torch's distributions draw from its global generator alone: set for the call, and put back.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(rng.integers(2**62)))
+            drawn = self.distribution.sample((n,))
+        return np.asarray(drawn.detach().cpu().numpy(), float).reshape(n, -1)
+
+    def log_prob(self, theta: ArrayLike) -> Array:
+        """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
+        import torch
+
+        points = np.asarray(theta, float)
+        try:
+            values = self.distribution.log_prob(torch.as_tensor(points, dtype=torch.get_default_dtype()))
+        except ValueError:  # validation refuses points outside the support instead of giving them density 0
+            inside = [self._inside(point) for point in points]
+            values = torch.full((len(points),), -torch.inf)
+            if any(inside):
+                rows = torch.as_tensor(points[inside], dtype=torch.get_default_dtype())
+                within = self.distribution.log_prob(rows)
+                values[torch.as_tensor(inside)] = within.reshape(len(rows), -1).sum(1).to(values)
+        return np.asarray(values.detach().cpu().numpy(), float).reshape(len(points), -1).sum(1)
+
+    def _inside(self, point: Array) -> bool:
+        import torch
+
+        inside = self.distribution.support.check(torch.as_tensor(point, dtype=torch.get_default_dtype()))
+        return bool(torch.as_tensor(inside).all())
 
 
 def _vectors(first_name: str, first: ArrayLike, second_name: str, second: ArrayLike) -> tuple[Array, Array]:

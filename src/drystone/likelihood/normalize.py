@@ -1,0 +1,374 @@
+r"""Posteriors out of likelihoods, with a density that errs low.
+
+.. math::
+    w(\theta) = \frac{p(\theta)\, e^{f(\theta, y)}}{r(\theta \mid y)}, \qquad
+    \hat Z^+(\theta) = \frac{w(\theta) + \sum_{m=1}^M w(\theta_m)}{M + 1}, \quad \theta_m \sim r(\cdot \mid y), \qquad
+    \log q(\theta \mid y) = \log p(\theta) + f(\theta, y) - \log \hat Z^+(\theta)
+
+The evaluated point is one of the draws, so that :math:`E[q]` is the density of sampling importance resampling with
+M + 1 candidates (Domke & Sheldon 2018): a distribution that integrates to one, of which nothing claims more than
+(M + 1) r(θ). Without the first term (the naive estimate) the density is too high without bound wherever the points
+miss the posterior. The two bracket the truth, and M is doubled while they differ by more than ``error``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from drystone._arrays import as_numpy, rows_of_data
+from drystone.errors import ConvergenceWarning, IntractableError
+from drystone.likelihood.member import CheckedLikelihood, LikelihoodMember, checked_likelihoods
+from drystone.likelihood.proposal import Mixture, Proposal, adapted, as_proposal
+from drystone.likelihood.report import NormalizationReport, pareto_shape
+from drystone.simulation.prior import Prior, as_prior
+
+__all__ = ["NormalizedMember", "Normalizer", "normalize"]
+
+# The most points at a row, in units of ``draws``.
+CAP = 16
+# Effective points that ranks and moments should rest on, and below which draws are not to be relied on.
+ENOUGH, TOO_FEW = 100.0, 10.0
+# Bytes of points that are kept for the next likelihood or the next call.
+CACHE = 2**28
+# Metropolis steps after resampling, at most: until repeated points have moved apart.
+STEPS = 20
+
+
+def normalize(
+    likelihoods: Mapping[str, LikelihoodMember] | Sequence[LikelihoodMember],
+    *,
+    prior: object,
+    proposal: object = None,
+    draws: int = 1000,
+    defensive: float = 0.1,
+    error: float = 0.05,
+    seed: int = 0,
+) -> dict[str, NormalizedMember]:
+    """Make ordinary members of likelihoods: normalized posteriors, by name.
+
+    All likelihoods share their points. What a member says of (θ, y) depends on θ, y, the likelihoods and ``seed``
+    alone: not on the other rows of a call, nor on their order.
+
+    Args:
+        likelihoods: anything with ``log_likelihood(theta, y) -> (N,)`` for paired rows, up to a term in y.
+        prior: p(θ): anything with ``log_prob`` and ``sample`` (ours, torch's, sbi's), or a (lower, upper) pair for a
+            uniform one.
+        proposal: posterior to draw points from: a stacked posterior, a member, or members; None for the prior. It is
+            adapted to the likelihoods at each y.
+        draws: points per row, to begin with.
+        defensive: share of the points that are drawn from the prior: what the others miss is seen there.
+        error: largest difference in nats between the naive and the conservative log density; where it is larger, the
+            points are doubled, up to 16 times.
+        seed: of all draws.
+
+    Example:
+        >>> import drystone as ds
+        >>> class Exact:
+        ...     def log_likelihood(self, theta, y): return -((y - theta) ** 2).sum(1) / 2
+        >>> members = normalize({"exact": Exact()}, prior=ds.tasks.Normal([0.0], [1.0]))
+        >>> members["exact"].log_prob(np.array([[0.5]]), np.array([[1.0]])).round(1)
+        array([-0.6])
+    """
+    if not 0 < defensive < 1:
+        raise ValueError(f"`defensive` must be in (0, 1); got {defensive}.")
+    if not error > 0:
+        raise ValueError(f"`error` must be positive; got {error}.")
+    if draws < 10:
+        raise ValueError(f"`draws` must be at least 10; got {draws}.")
+    checked = checked_likelihoods(likelihoods)
+    shared = Normalizer(checked, as_prior(prior), as_proposal(proposal), draws, defensive, error, seed)
+    return {likelihood.name: NormalizedMember(shared, k) for k, likelihood in enumerate(checked)}
+
+
+@dataclass(frozen=True, eq=False)
+class Normalizer:
+    """The likelihoods that share points, and the points at the rows of y asked for last.
+
+    Attributes:
+        likelihoods: with their names.
+        prior: p(θ).
+        proposal: q(θ|y), or None.
+        draws: points per row, to begin with.
+        defensive: share of the prior.
+        error: in nats.
+        seed: of all draws.
+    """
+
+    likelihoods: tuple[CheckedLikelihood, ...]
+    prior: Prior
+    proposal: Proposal | None
+    draws: int
+    defensive: float
+    error: float
+    seed: int
+    _rows: OrderedDict[bytes, Row] = field(default_factory=OrderedDict, repr=False)
+    _lock: Any = field(default_factory=threading.Lock, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_rows", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _rows=OrderedDict(), _lock=threading.Lock())
+
+    def row(self, y: np.ndarray) -> Row:
+        """Return the points at one row y (1, ...)."""
+        key = hashlib.sha256(np.ascontiguousarray(y, float).tobytes()).digest()
+        with self._lock:
+            row = self._rows.pop(key, None) or Row(self, y, key)
+            self._rows[key] = row
+            while len(self._rows) > 1 and sum(kept.bytes for kept in self._rows.values()) > CACHE:
+                self._rows.popitem(last=False)
+        return row
+
+
+class Row:
+    """Points θ_m ~ r(·|y) at one y, drawn in stretches that double their number, and every likelihood there.
+
+    Args:
+        normalizer: the settings.
+        y: the row, (1, ...).
+        key: its digest, from which the seeds derive.
+    """
+
+    def __init__(self, normalizer: Normalizer, y: np.ndarray, key: bytes) -> None:
+        self.normalizer, self.y = normalizer, y
+        self._entropy = [normalizer.seed, *np.frombuffer(key, np.uint32).tolist()]
+        self._theta: list[np.ndarray] = []
+        self._base: list[np.ndarray] = []
+        self._log_f: dict[tuple[int, int], np.ndarray] = {}
+        self._lock = threading.RLock()
+        self._mixture: Mixture | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the points take."""
+        return sum(array.nbytes for array in (*self._theta, *self._base, *self._log_f.values()))
+
+    @property
+    def mixture(self) -> Mixture:
+        """r(·|y), adapted to the likelihoods by pilot draws."""
+        with self._lock:
+            if self._mixture is None:
+                n = self.normalizer
+                start = Mixture(n.prior, n.proposal, None, n.defensive, self.y)
+                self._mixture = adapted(start, self._target, self._rng(0))
+            return self._mixture
+
+    def points(self, stretches: int) -> np.ndarray:
+        """Return the points of the first stretches, (m, d)."""
+        self._extend(stretches)
+        return np.concatenate(self._theta[:stretches])
+
+    def log_weights(self, k: int, stretches: int) -> np.ndarray:
+        """Return log w(θ_m) of likelihood k at the points of the first stretches, (m,)."""
+        self._extend(stretches)
+        with self._lock:
+            for i in range(stretches):
+                if (k, i) not in self._log_f:
+                    self._log_f[k, i] = self._values(k, self._theta[i], np.isfinite(self._base[i]))
+        return np.concatenate([self._log_f[k, i] + self._base[i] for i in range(stretches)])
+
+    def log_weight_at(self, k: int, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p + f and log w at any points (m, d): (m,), (m,)."""
+        log_prior = self.normalizer.prior.log_prob(theta)
+        joint = log_prior + self._values(k, theta, np.isfinite(log_prior))
+        return joint, joint - self.mixture.log_prob(theta, log_prior)
+
+    def enough(self, k: int, effective: float) -> int:
+        """Return how many stretches it takes for so many effective points, or the most there are."""
+        for stretches in range(1, _stretches(CAP) + 1):
+            if effective_points(self.log_weights(k, stretches)) >= effective:
+                break
+        return stretches
+
+    def _extend(self, stretches: int) -> None:
+        with self._lock:
+            for i in range(len(self._theta), stretches):
+                n = self.normalizer.draws * (1 if i == 0 else 2 ** (i - 1))
+                theta = self.mixture.sample(n, self._rng(i + 1))
+                log_prior = self.normalizer.prior.log_prob(theta)
+                self._theta.append(theta)
+                self._base.append(log_prior - self.mixture.log_prob(theta, log_prior))
+
+    def _values(self, k: int, theta: np.ndarray, inside: np.ndarray) -> np.ndarray:
+        """Return f of likelihood k, asked only where the prior is positive."""
+        values = np.full(len(theta), -np.inf)
+        if inside.any():
+            values[inside] = self.normalizer.likelihoods[k].at(theta[inside], self.y)
+        return values
+
+    def _target(self, theta: np.ndarray) -> np.ndarray:
+        """Return log p(θ) Σ_k e^{f_k} / Z_k up to a constant: every likelihood counts alike."""
+        log_f = np.stack([likelihood.at(theta, self.y) for likelihood in self.normalizer.likelihoods])
+        highest = log_f.max(1, keepdims=True)
+        size = np.where(np.isfinite(highest), highest + np.log(np.exp(log_f - highest).mean(1, keepdims=True)), 0.0)
+        return self.normalizer.prior.log_prob(theta) + logsumexp(log_f - size, axis=0)
+
+    def _rng(self, stage: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(stage,)))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalizedMember:
+    """A likelihood as an ordinary member, with a conservative density.
+
+    Attributes:
+        normalizer: the points and the likelihoods that share them.
+        k: which of them it is.
+    """
+
+    normalizer: Normalizer
+    k: int
+
+    @property
+    def name(self) -> str:
+        """Name of the likelihood."""
+        return self.normalizer.likelihoods[self.k].name
+
+    def log_prob(self, theta: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Return the conservative log q(θ_n | y_n) for paired rows theta (N, d), y (N, ...): (N,)."""
+        return self.bracket(theta, y)[0]
+
+    def bracket(self, theta: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return the conservative and the naive log density, between which the exact one lies on average."""
+        theta, y = np.asarray(as_numpy(theta), float), rows_of_data("y", y)
+        if len(y) == 1:
+            y = np.broadcast_to(y, (len(theta), *y.shape[1:]))
+        conservative, naive = np.empty(len(theta)), np.empty(len(theta))
+        for one_y, rows in _distinct(y):
+            conservative[rows], naive[rows] = self._at_row(self.normalizer.row(one_y), theta[rows])
+        return conservative, naive
+
+    def _at_row(self, row: Row, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        joint, log_w = row.log_weight_at(self.k, theta)
+        conservative, naive = np.full(len(theta), -np.inf), np.full(len(theta), -np.inf)
+        # NaN where the prior is 0: the density there is 0 whatever the points say.
+        undecided = np.isfinite(joint)
+        for stretches in range(1, _stretches(CAP) + 1):
+            of_points = row.log_weights(self.k, stretches)
+            m, total = len(of_points), logsumexp(of_points)
+            naive[undecided] = joint[undecided] - (total - np.log(m))
+            conservative[undecided] = joint[undecided] - (np.logaddexp(total, log_w[undecided]) - np.log(m + 1))
+            with np.errstate(invalid="ignore"):
+                undecided = undecided & (naive - conservative > self.normalizer.error)
+            if not undecided.any():
+                break
+        return conservative, naive
+
+    def weighted_points(self, y: ArrayLike) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield for each row of y (N, ...) points (m, d) and their weights (m,), which sum to one.
+
+        Ranks, means and quantiles come from these: resampling would only add noise.
+        """
+        for one_y in _rows(y):
+            row = self.normalizer.row(one_y)
+            stretches = row.enough(self.k, ENOUGH)
+            log_w = row.log_weights(self.k, stretches)
+            yield row.points(stretches), np.exp(log_w - logsumexp(log_w))
+
+    def sample(self, n: int, y: ArrayLike, *, seed: int | None = None) -> np.ndarray:
+        """Return n draws for each row of y (N, ...): (n, N, d).
+
+        Points are resampled by weight; Metropolis steps on the member's own density then move repeats apart.
+        """
+        rng = np.random.default_rng(seed)
+        drawn, poor = [], 0
+        for one_y in _rows(y):
+            row = self.normalizer.row(one_y)
+            stretches = row.enough(self.k, max(ENOUGH, n / 2))
+            log_w = row.log_weights(self.k, stretches)
+            poor += effective_points(log_w) < TOO_FEW
+            drawn.append(self._resampled(row, row.points(stretches), log_w, n, rng))
+        if poor:
+            warnings.warn(
+                f"the draws of {self.name!r} rest on fewer than {TOO_FEW:g} effective points at {poor} of {len(drawn)} "
+                "rows of y: give ds.normalize a better `proposal`, or more `draws`.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return np.stack(drawn, 1)
+
+    def _resampled(
+        self, row: Row, points: np.ndarray, log_w: np.ndarray, n: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        w = np.exp(log_w - logsumexp(log_w))
+        places = (rng.random() + np.arange(n)) / n
+        chosen = np.minimum(np.searchsorted(np.cumsum(w), places), len(w) - 1)
+        theta, joint = points[chosen], row.log_weight_at(self.k, points[chosen])[0]
+        first = np.r_[True, chosen[1:] != chosen[:-1]]
+        still = ~first
+        kernels = row.mixture.kernels
+        if kernels is None:
+            return rng.permutation(theta)
+        # Each draw steps on the scale of the kernel it began in: the same for the way back, so it cancels.
+        scale = kernels.nearest(theta)
+        for _ in range(STEPS):
+            if not still.any():
+                break
+            proposed = theta + kernels.steps(scale, rng) / np.sqrt(theta.shape[1])
+            reached = row.log_weight_at(self.k, proposed)[0]
+            accepted = np.log(rng.random(n)) < reached - joint
+            theta, joint = np.where(accepted[:, None], proposed, theta), np.where(accepted, reached, joint)
+            still &= ~accepted
+        return rng.permutation(theta)
+
+    def log_evidence(self, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return log ∫ p(θ) q(y|θ) dθ at each row of y (N, ...) and its standard error: (N,), (N,)."""
+        if not self.normalizer.likelihoods[self.k].normalized_in_y:
+            raise IntractableError(
+                f"{self.name!r} is not a normalized density of y (a ratio, or a likelihood up to a term in y), so it "
+                "has no evidence. If it is one, say so: from_likelihood(f, normalized_in_y=True)."
+            )
+        values, errors = [], []
+        for one_y in _rows(y):
+            row = self.normalizer.row(one_y)
+            log_w = row.log_weights(self.k, row.enough(self.k, ENOUGH))
+            values.append(logsumexp(log_w) - np.log(len(log_w)))
+            errors.append(np.sqrt(max(1 / effective_points(log_w) - 1 / len(log_w), 0.0)))
+        return np.array(values), np.array(errors)
+
+    def report(self, y: ArrayLike) -> NormalizationReport:
+        """Return how well the member is normalized at each row of y (N, ...)."""
+        effective, shape, points = [], [], []
+        for one_y in _rows(y):
+            row = self.normalizer.row(one_y)
+            log_w = row.log_weights(self.k, row.enough(self.k, ENOUGH))
+            effective.append(effective_points(log_w))
+            shape.append(pareto_shape(log_w))
+            points.append(len(log_w))
+        return NormalizationReport(np.array(effective), np.array(shape), np.array(points))
+
+
+def effective_points(log_w: np.ndarray) -> float:
+    """Return the effective sample size (Σ w)² / Σ w²; 0 if every weight is 0."""
+    total = logsumexp(log_w)
+    return float(np.exp(2 * total - logsumexp(2 * log_w))) if np.isfinite(total) else 0.0
+
+
+def _stretches(cap: int) -> int:
+    """Return how many stretches make ``cap`` times the points: 1, 1, 2, 4, … of them."""
+    return 1 + int(np.log2(cap))
+
+
+def _rows(y: ArrayLike) -> Iterator[np.ndarray]:
+    """Yield the rows of y, (1, ...) each."""
+    data = rows_of_data("y", y)
+    return (data[n : n + 1] for n in range(len(data)))
+
+
+def _distinct(y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield each distinct row of y, (1, ...), and the places where it stands."""
+    places: dict[bytes, list[int]] = {}
+    for n in range(len(y)):
+        places.setdefault(np.ascontiguousarray(y[n]).tobytes(), []).append(n)
+    return ((y[rows[0]][None], np.array(rows)) for rows in places.values())

@@ -1,0 +1,296 @@
+r"""Where the points come from at which a posterior is normalized.
+
+.. math::
+    r(\theta \mid y) = \delta \, p(\theta) + (1 - \delta) \left[ \beta \, q(\theta \mid y) + (1 - \beta) \, t(\theta) \right]
+
+q is the proposal that the user has (β = ½, or 0 without one), t a mixture of Student's t kernels fitted to weighted
+pilot draws at this y, and the defensive share δ of the prior bounds every weight. Pilot draws are not used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from drystone._arrays import as_numpy
+from drystone.simulation.prior import Prior
+
+__all__ = ["Kernels", "Mixture", "Proposal", "adapted", "as_proposal"]
+
+# The weights of a pilot are flattened (raised to a power below 1) while fewer draws carry them: a round then goes only
+# as far as its draws can tell.
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard the kernels are looked for.
+
+    Attributes:
+        pilot: draws per round.
+        rounds: the most rounds.
+        carrying: effective number of draws below which the weights are flattened.
+        kernels: how many to begin with; those that few draws belong to are dropped.
+    """
+
+    pilot: int
+    rounds: int
+    carrying: int
+    kernels: int
+
+
+# A proposal is near the posterior already, and one small pilot mends it. From the prior it may be a long way, on which
+# no mode should be lost.
+FROM_PROPOSAL = Effort(pilot=250, rounds=3, carrying=25, kernels=8)
+FROM_PRIOR = Effort(pilot=4000, rounds=12, carrying=200, kernels=24)
+# Steps of fitting kernels in a round, the most draws they are fitted to, and their degrees of freedom: tails heavier
+# than a posterior's.
+FITTING, TELLING, FREEDOM = 5, 1000, 5.0
+
+Target = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A posterior to draw points from.
+
+    Attributes:
+        sample: number of draws, y (1, ...) and a seed to draws (n, d).
+        log_prob: points (m, d) and y (1, ...) to log densities (m,).
+    """
+
+    sample: Callable[[int, np.ndarray, int], np.ndarray]
+    log_prob: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def as_proposal(proposal: object) -> Proposal | None:
+    """Return what a user gives as a proposal: a stacked posterior, a member, several members, or None."""
+    if proposal is None:
+        return None
+    if isinstance(proposal, Mapping):
+        return _mixture(list(proposal.values()))
+    if isinstance(proposal, Sequence) or (hasattr(proposal, "names") and hasattr(proposal, "__getitem__")):
+        return _mixture(list(proposal))  # type: ignore[call-overload]
+    if hasattr(proposal, "sample_batched"):  # a stacked posterior, or one of sbi's kind
+        return Proposal(
+            lambda n, y, seed: as_numpy(proposal.sample((n,), x=y, seed=seed)),
+            lambda theta, y: as_numpy(proposal.log_prob(theta, x=y)),
+        )
+    for name in ("sample", "log_prob"):
+        if not hasattr(proposal, name):
+            raise TypeError(
+                "`proposal` must be a stacked posterior, a member with `sample` and `log_prob`, or several; got "
+                f"{type(proposal).__name__} without `{name}`."
+            )
+    return _mixture([proposal])
+
+
+def _mixture(members: list) -> Proposal:
+    """Return the equal mixture of members."""
+
+    def sample(n: int, y: np.ndarray, seed: int) -> np.ndarray:
+        rng = np.random.default_rng(seed)
+        counts = rng.multinomial(n, np.full(len(members), 1 / len(members)))
+        seeds = rng.integers(2**62, size=len(members))
+        parts = [
+            as_numpy(member.sample(int(count), y, seed=int(s)))[:, 0]
+            for member, count, s in zip(members, counts, seeds, strict=True)
+            if count
+        ]
+        return rng.permutation(np.concatenate(parts))
+
+    def log_prob(theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        paired = np.repeat(y, len(theta), 0)
+        log_q = np.stack([np.asarray(as_numpy(member.log_prob(theta, paired)), float) for member in members])
+        return logsumexp(log_q, axis=0) - np.log(len(members))
+
+    return Proposal(sample, log_prob)
+
+
+@dataclass(frozen=True)
+class Kernels:
+    r"""A mixture of multivariate t distributions, :math:`t(\theta) = \sum_j \alpha_j \, t_\nu(\theta; \mu_j, \Sigma_j)`.
+
+    Attributes:
+        shares: α, (J,), on the simplex.
+        centers: μ, (J, d).
+        roots: Cholesky factors of Σ, (J, d, d).
+    """
+
+    shares: np.ndarray
+    centers: np.ndarray
+    roots: np.ndarray
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return n independent draws, (n, d)."""
+        chosen = rng.choice(len(self.shares), size=n, p=self.shares)
+        return self.centers[chosen] + self.steps(chosen, rng)
+
+    def steps(self, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of the chosen components (n,) about their centers, (n, d)."""
+        normal = rng.standard_normal((len(chosen), self.centers.shape[1]))
+        stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=(len(chosen), 1)))
+        return stretch * np.einsum("nij,nj->ni", self.roots[chosen], normal)
+
+    def log_prob(self, theta: np.ndarray) -> np.ndarray:
+        """Return the log density at points (m, d), (m,)."""
+        return logsumexp(self._components(theta)[0], axis=0)
+
+    def nearest(self, theta: np.ndarray) -> np.ndarray:
+        """Return the component that each point (m, d) most likely belongs to, (m,)."""
+        return self._components(theta)[0].argmax(0)
+
+    def fitted(self, theta: np.ndarray, w: np.ndarray, least: np.ndarray) -> Kernels:
+        """Return the kernels after one step of expectation maximization on points (m, d) with weights (m,).
+
+        Args:
+            theta: the points.
+            w: their weights, which sum to one.
+            least: variances (d,) that keep a component from collapsing onto a few points.
+        """
+        d = theta.shape[1]
+        log_density, square = self._components(theta)
+        share = w * np.exp(log_density - logsumexp(log_density, axis=0))
+        total = share.sum(1)
+        alive = total**2 / np.maximum((share**2).sum(1), np.finfo(float).tiny) > d + 1
+        if not alive.any():
+            return self
+        share, total, square = share[alive], total[alive], square[alive]
+        near = share * (FREEDOM + d) / (FREEDOM + square)  # a t's points count by how near they are
+        centers = near @ theta / near.sum(1, keepdims=True)
+        apart = theta - centers[:, None]
+        scatter = (near[:, None] * apart.swapaxes(1, 2)) @ apart / total[:, None, None]
+        return Kernels(total / total.sum(), centers, np.linalg.cholesky(scatter + np.diag(least)))
+
+    def _components(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log α_j t_ν(θ; μ_j, Σ_j) and the squared distances behind it, (J, m) each."""
+        d = theta.shape[1]
+        whitened = np.linalg.inv(self.roots) @ (theta - self.centers[:, None]).swapaxes(1, 2)
+        square = (whitened**2).sum(1)
+        constant = gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - d / 2 * np.log(FREEDOM * np.pi)
+        log_det = np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum(1)
+        log_density = constant - log_det[:, None] - (FREEDOM + d) / 2 * np.log1p(square / FREEDOM)
+        with np.errstate(divide="ignore"):
+            return np.log(self.shares)[:, None] + log_density, square
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """r(θ|y) at one y: the prior, the proposal and the kernels.
+
+    Attributes:
+        prior: p(θ).
+        proposal: q(θ|y), or None.
+        kernels: t(θ), or None before the first pilot.
+        defensive: the prior's share δ.
+        y: the row, (1, ...).
+    """
+
+    prior: Prior
+    proposal: Proposal | None
+    kernels: Kernels | None
+    defensive: float
+    y: np.ndarray
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Shares of the prior, the proposal and the kernels, (3,)."""
+        others = np.array([0.0, self.proposal is not None, self.kernels is not None])
+        if not others.any():
+            return np.array([1.0, 0.0, 0.0])
+        return np.array([self.defensive, 0.0, 0.0]) + (1 - self.defensive) * others / others.sum()
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return n independent draws, (n, d), in random order."""
+        counts = rng.multinomial(n, self.shares)
+        parts = [self.prior.sample(int(counts[0]), rng)]
+        if counts[1] and self.proposal is not None:
+            parts.append(self.proposal.sample(int(counts[1]), self.y, int(rng.integers(2**62))))
+        if counts[2] and self.kernels is not None:
+            parts.append(self.kernels.sample(int(counts[2]), rng))
+        return rng.permutation(np.concatenate(parts))
+
+    def log_prob(self, theta: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
+        """Return log r at points (m, d) with the prior's log densities (m,) there, (m,)."""
+        components = [log_prior]
+        if self.proposal is not None:
+            components.append(self.proposal.log_prob(theta, self.y))
+        if self.kernels is not None:
+            components.append(self.kernels.log_prob(theta))
+        shares = self.shares[self.shares > 0]
+        return logsumexp(np.stack(components), axis=0, b=shares[:, None])
+
+
+def adapted(mixture: Mixture, target: Target, rng: np.random.Generator) -> Mixture:
+    """Return the mixture with kernels fitted to weighted pilot draws (adaptive importance sampling).
+
+    Each round draws from the mixture so far and refits the kernels by expectation maximization (Cappé et al. 2008).
+    Rounds end once the weights need no flattening.
+
+    Args:
+        mixture: to begin with.
+        target: points (m, d) to log densities (m,), up to a constant.
+        rng: of the pilot draws.
+    """
+    effort = FROM_PRIOR if mixture.proposal is None else FROM_PROPOSAL
+    for _ in range(effort.rounds):
+        theta = mixture.sample(effort.pilot, rng)
+        log_prior = mixture.prior.log_prob(theta)
+        inside = np.isfinite(log_prior)
+        if not inside.any():
+            continue
+        theta, log_prior = theta[inside], log_prior[inside]
+        log_w = target(theta) - mixture.log_prob(theta, log_prior)
+        if not np.isfinite(log_w).any():
+            continue
+        power = _flattening(log_w, effort.carrying)
+        kernels = _kernels(theta, _normalized(power * log_w), effort.kernels, rng)
+        settled = power == 1.0 and (mixture.kernels is not None or mixture.proposal is not None)
+        mixture = replace(mixture, kernels=kernels)
+        if settled:
+            break
+    return mixture
+
+
+def _normalized(log_w: np.ndarray) -> np.ndarray:
+    return np.exp(log_w - logsumexp(log_w))
+
+
+def _effective(log_w: np.ndarray) -> float:
+    """Return the effective number of draws 1 / Σ w²."""
+    return float(1 / (_normalized(log_w) ** 2).sum())
+
+
+def _flattening(log_w: np.ndarray, carrying: int) -> float:
+    """Return the largest power ≤ 1 at which enough draws carry the weights (bisection)."""
+    finite = log_w[np.isfinite(log_w)]
+    enough = min(carrying, 0.5 * len(finite))
+    if _effective(finite) >= enough:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _effective(middle * finite) >= enough else (low, middle)
+    return low
+
+
+def _kernels(theta: np.ndarray, w: np.ndarray, n: int, rng: np.random.Generator) -> Kernels:
+    """Return kernels for weighted draws: begun at n draws resampled by weight, then fitted."""
+    d = theta.shape[1]
+    centered = theta - w @ theta
+    # A direction in which the carrying draws do not vary keeps a trace of the pilot's own spread.
+    floor = 1e-8 * np.maximum(theta.var(0), np.finfo(float).tiny)
+    covariance = (w[:, None] * centered).T @ centered + np.diag(floor)
+    bandwidth = min(1.0, (4 * (w**2).sum() / (d + 2)) ** (1 / (d + 4)))
+    places = (rng.random() + np.arange(n)) / n
+    chosen = np.minimum(np.searchsorted(np.cumsum(w), places), len(w) - 1)
+    root = bandwidth * np.linalg.cholesky(covariance)
+    kernels = Kernels(np.full(n, 1 / n), theta[chosen], np.repeat(root[None], n, 0))
+    least = floor + 1e-4 * np.diag(covariance)
+    # Draws that carry next to nothing would only cost time, and a thousand of the others are enough.
+    telling = np.flatnonzero(w > 1e-3 * w.max())[:TELLING]
+    for _ in range(FITTING):
+        kernels = kernels.fitted(theta[telling], w[telling] / w[telling].sum(), least)
+    return kernels

@@ -1,0 +1,59 @@
+r"""How well a likelihood member is normalized at each y."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["NormalizationReport", "pareto_shape"]
+
+
+@dataclass(frozen=True, eq=False)
+class NormalizationReport:
+    """What stands behind the normalization at each row of y.
+
+    Attributes:
+        effective: effective number of points 1 / Σ w², (N,).
+        shape: Pareto shape k̂ of the largest weights, (N,): above 0.7 the normalization is not to be relied on.
+        points: number of points, (N,).
+    """
+
+    effective: np.ndarray
+    shape: np.ndarray
+    points: np.ndarray
+
+    def __str__(self) -> str:
+        worst = int(np.argmin(self.effective))
+        return (
+            f"{len(self.points)} rows: effective number of points {np.median(self.effective):.0f} (median), "
+            f"{self.effective[worst]:.1f} at the worst row ({worst}); Pareto shape above 0.7 at "
+            f"{int((self.shape > 0.7).sum())} rows."
+        )
+
+
+def pareto_shape(log_w: np.ndarray) -> float:
+    r"""Return k̂ of a generalized Pareto distribution fitted to the largest weights (Vehtari et al. 2024).
+
+    The largest min(M/5, 3√M) weights, in excess of the next one; the fit is Zhang & Stephens' (2009) average over
+    the profile likelihood. NaN for fewer than five exceedances.
+    """
+    w = np.sort(np.exp(log_w - log_w.max()))
+    tail = int(min(len(w) / 5, 3 * np.sqrt(len(w))))
+    if tail < 5:
+        return float("nan")
+    excess = w[-tail:] - w[-tail - 1]
+    excess = excess[excess > 0]
+    if len(excess) < 5:
+        return float("nan")
+    n = len(excess)
+    grid = 30 + int(np.sqrt(n))
+    quarter = excess[int(n / 4 + 0.5) - 1]
+    b = (1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3 * quarter) + 1 / excess[-1]
+    shapes = np.log1p(-b[:, None] * excess).mean(1)
+    profile = n * (np.log(-b / shapes) - shapes - 1)
+    weights = 1 / np.exp(profile - profile[:, None]).sum(1)
+    b_mean = float(b @ weights / weights.sum())
+    shape = float(np.log1p(-b_mean * excess).mean())
+    # A weak prior centered at ½ keeps small tails from extreme values.
+    return (n * shape + 5) / (n + 10)

@@ -1,0 +1,223 @@
+"""Posteriors out of likelihoods: against closed forms and the tasks' exact posteriors."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from scipy.special import logsumexp
+
+import drystone as ds
+from drystone.adapters.functions import from_likelihood, from_ratio
+from drystone.likelihood import normalize
+from drystone.likelihood.report import pareto_shape
+
+# θ ~ N(m, s²), y | θ ~ N(θ, 1), in two dimensions: the posterior and the evidence are normal.
+PRIOR = ds.tasks.Normal([0.3, -0.2], [1.5, 0.8])
+
+
+def log_likelihood(theta, y):
+    return stats.norm.logpdf(y, theta).sum(1)
+
+
+def exact_posterior(y):
+    variance = 1 / (1 / PRIOR.sd**2 + 1)
+    return variance * (PRIOR.mean / PRIOR.sd**2 + y), np.sqrt(variance)
+
+
+def simulations(N, seed=0):
+    rng = np.random.default_rng(seed)
+    theta = PRIOR.sample(N, rng)
+    return theta, theta + rng.normal(size=theta.shape)
+
+
+def exact_log_prob(theta, y):
+    mean, sd = exact_posterior(y)
+    return stats.norm.logpdf(theta, mean, sd).sum(1)
+
+
+def normalized(**settings):
+    likelihood = from_likelihood(log_likelihood, normalized_in_y=True)
+    return normalize({"exact": likelihood}, prior=PRIOR, **settings)["exact"]
+
+
+def test_the_density_is_near_the_exact_one_and_errs_low():
+    theta, y = simulations(60)
+    conservative, naive = normalized(draws=200).bracket(theta, y)
+    difference = conservative - exact_log_prob(theta, y)
+    error = difference.std() / np.sqrt(len(theta))
+    assert abs(difference.mean()) < 0.05 + 3 * error
+    assert difference.mean() < 3 * error
+    assert naive.mean() >= conservative.mean() - 1e-3
+
+
+def test_a_term_in_y_changes_nothing():
+    theta, y = simulations(7)
+    shifted = normalize([from_ratio(lambda theta, y: log_likelihood(theta, y) + 50 * y[:, 0])], prior=PRIOR)
+    np.testing.assert_allclose(
+        shifted["likelihood_0"].log_prob(theta, y), normalized().log_prob(theta, y), atol=1e-9
+    )
+
+
+def test_values_do_not_depend_on_the_other_rows():
+    theta, y = simulations(9)
+    member = normalized(draws=100)
+    together, order = member.log_prob(theta, y), np.array([4, 0, 8, 1])
+    np.testing.assert_array_equal(normalized(draws=100).log_prob(theta[order], y[order]), together[order])
+    alone = [normalized(draws=100).log_prob(theta[[n]], y[[n]])[0] for n in range(3)]
+    np.testing.assert_array_equal(alone, together[:3])
+
+
+def test_values_depend_on_the_seed():
+    theta, y = simulations(3)
+    assert (normalized(seed=1).log_prob(theta, y) != normalized(seed=2).log_prob(theta, y)).all()
+
+
+def test_the_density_integrates_to_one():
+    member, y = normalized(draws=400), np.array([[0.7, -1.1]])
+    grid = np.stack(np.meshgrid(np.linspace(-5, 5, 90), np.linspace(-4, 4, 90)), -1).reshape(-1, 2)
+    cell = (10 / 89) * (8 / 89)
+    assert np.exp(logsumexp(member.log_prob(grid, y))) * cell == pytest.approx(1, abs=0.05)
+
+
+def test_draws_are_of_the_exact_posterior_without_visible_repeats():
+    y = np.array([[0.7, -1.1], [2.0, 0.4]])
+    draws = normalized(draws=500).sample(2000, y, seed=3)
+    assert draws.shape == (2000, 2, 2)
+    mean, sd = exact_posterior(y)
+    for n in range(2):
+        for j in range(2):
+            assert stats.kstest((draws[:, n, j] - mean[n, j]) / sd[j], "norm").pvalue > 1e-3
+        assert len(np.unique(draws[:, n], axis=0)) > 0.97 * 2000
+
+
+def test_weighted_points_have_the_exact_moments():
+    y = np.array([[0.7, -1.1]])
+    points, w = next(iter(normalized(draws=2000).weighted_points(y)))
+    mean, sd = exact_posterior(y)
+    np.testing.assert_allclose(w @ points, mean[0], atol=5 * sd.max() / np.sqrt(500))
+    assert w.sum() == pytest.approx(1)
+
+
+def test_the_evidence_is_that_of_the_closed_form():
+    y = np.array([[0.7, -1.1], [3.0, 2.0]])
+    value, error = normalized(draws=2000).log_evidence(y)
+    expected = stats.norm.logpdf(y, PRIOR.mean, np.sqrt(1 + PRIOR.sd**2)).sum(1)
+    assert (np.abs(value - expected) < 4 * error + 1e-6).all()
+    assert (error < 0.1).all()
+
+
+def test_a_ratio_has_no_evidence():
+    member = normalize({"ratio": from_ratio(log_likelihood)}, prior=PRIOR)["ratio"]
+    with pytest.raises(ds.IntractableError, match="'ratio' is not a normalized density of y"):
+        member.log_evidence(np.zeros((1, 2)))
+
+
+def test_a_proposal_that_misses_a_mode_is_noticed_and_claims_nothing():
+    # Two modes at ±2; the proposal knows one of them.
+    prior = ds.tasks.Uniform([-4.0], [4.0])
+    two = from_likelihood(lambda theta, y: stats.norm.logpdf(np.abs(theta[:, 0]), 2.0, 0.1))
+
+    class OneMode:
+        def sample(self, n, y, seed):
+            return 2.0 + 0.1 * np.random.default_rng(seed).normal(size=(n, len(y), 1))
+
+        def log_prob(self, theta, y):
+            return stats.norm.logpdf(theta[:, 0], 2.0, 0.1)
+
+    theta, y = np.array([[-2.0], [2.0]]), np.zeros((2, 1))
+    member = normalize({"two": two}, prior=prior, proposal=OneMode(), defensive=0.01, draws=100, error=1e-9)["two"]
+    conservative, naive = member.bracket(theta, y)
+    exact = np.log(0.5) + stats.norm.logpdf(0.0, 0.0, 0.1)
+    assert (conservative < exact + 0.3).all()
+    assert naive[0] - conservative[0] >= 0
+
+
+def test_a_proposal_that_is_too_narrow_is_mended():
+    class Narrow:
+        def sample(self, n, y, seed):
+            mean, sd = exact_posterior(y)
+            return mean + sd / 3 * np.random.default_rng(seed).normal(size=(n, *y.shape))
+
+        def log_prob(self, theta, y):
+            mean, sd = exact_posterior(y)
+            return stats.norm.logpdf(theta, mean, sd / 3).sum(1)
+
+    theta, y = simulations(40, seed=5)
+    member = normalized(proposal=Narrow(), draws=300)
+    difference = member.log_prob(theta, y) - exact_log_prob(theta, y)
+    assert abs(difference.mean()) < 0.05 + 3 * difference.std() / np.sqrt(40)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        torch.distributions.Independent(torch.distributions.Normal(torch.zeros(2), torch.ones(2)), 1),
+        torch.distributions.Gamma(torch.tensor([2.0, 3.0]), torch.ones(2)),
+        torch.distributions.LogNormal(torch.zeros(2), torch.ones(2)),
+        ds.tasks.LogNormal([0.0, 0.1], [0.5, 0.7]),
+        ([0.0, 0.0], [3.0, 4.0]),
+    ],
+    ids=["Independent", "Gamma", "LogNormal", "ours", "bounds"],
+)
+def test_any_prior_with_a_density_and_a_sampler_will_do(prior):
+    member = normalize([from_likelihood(log_likelihood)], prior=prior, draws=100)["likelihood_0"]
+    density = member.log_prob(np.array([[0.5, 1.0], [-1.0, 1.0]]), np.ones((2, 2)))
+    assert np.isfinite(density[0])
+    assert member.sample(20, np.ones((1, 2)), seed=0).shape == (20, 1, 2)
+
+
+def test_the_density_is_zero_outside_the_prior():
+    member = normalize([from_likelihood(log_likelihood)], prior=([0.0, 0.0], [3.0, 4.0]), draws=100)["likelihood_0"]
+    assert member.log_prob(np.array([[-0.1, 1.0]]), np.ones((1, 2)))[0] == -np.inf
+
+
+def test_several_likelihoods_share_their_points():
+    wide = from_likelihood(lambda theta, y: stats.norm.logpdf(y, theta, 2.0).sum(1))
+    members = normalize({"exact": from_likelihood(log_likelihood), "wide": wide}, prior=PRIOR, draws=100)
+    row = members["exact"].normalizer.row(np.zeros((1, 2)))
+    assert members["wide"].normalizer.row(np.zeros((1, 2))) is row
+
+
+def test_a_member_may_travel():
+    member, (theta, y) = normalized(draws=50), simulations(2)
+    with pytest.raises((AttributeError, pickle.PicklingError)):  # a lambda cannot, whoever holds it
+        pickle.dumps(normalize([from_likelihood(lambda theta, y: y[:, 0])], prior=PRIOR)["likelihood_0"])
+    assert member.log_prob(theta, y).shape == (2,)
+
+
+def test_members_without_a_likelihood_are_named():
+    with pytest.raises(TypeError, match="'flow' is a object without it"):
+        normalize({"flow": object()}, prior=PRIOR)
+
+
+def test_values_that_are_not_numbers_name_the_member():
+    member = normalize({"broken": from_likelihood(lambda theta, y: np.full(len(theta), np.nan))}, prior=PRIOR)
+    with pytest.raises(ValueError, match="member 'broken' is NaN"):
+        member["broken"].log_prob(np.zeros((1, 2)), np.zeros((1, 2)))
+
+
+def test_the_report_tells_good_points_from_bad_ones():
+    y = simulations(5)[1]
+    report = normalized(draws=500).report(y)
+    assert (report.effective > 100).all()
+    assert (report.shape < 0.7).all()
+    assert "5 rows" in str(report)
+
+
+@pytest.mark.parametrize("k", [0.2, 0.9])
+def test_the_pareto_shape_of_pareto_weights_is_found(k):
+    w = stats.genpareto.rvs(k, size=20_000, random_state=1)
+    assert pareto_shape(np.log(w)) == pytest.approx(k, abs=0.15)
+
+
+@pytest.mark.parametrize("task", ["two_moons", "gaussian_mixture"])
+def test_exact_likelihoods_of_the_tasks_give_their_posteriors(task):
+    task = ds.tasks.get(task)
+    simulated = ds.simulate(task, n=60, seed=12)
+    member = normalize([from_likelihood(task.log_likelihood)], prior=task.prior, draws=500)["likelihood_0"]
+    difference = member.log_prob(simulated.theta, simulated.y) - task.log_posterior(simulated.theta, simulated.y)
+    error = difference.std() / np.sqrt(60)
+    assert abs(difference.mean()) < 0.05 + 3 * error
+    assert difference.mean() < 3 * error
