@@ -11,6 +11,7 @@ from .errors import (
     StaleError,
 )
 from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
+from .likelihood import normalize
 from .posterior import StackedPosterior
 from .scores import (
     EnergyScore,
@@ -74,6 +75,7 @@ __all__ = [
     "diagnostics",
     "flows",
     "forms",
+    "normalize",
     "plots",
     "report",
     "scores",

@@ -136,10 +136,9 @@ def test_rejection_sampling_ends_in_time():
         from_sbi(posterior, seconds=0.5).sample(5, X[:1], seed=0)
 
 
-def test_importance_sampling_has_a_normalised_density():
+def test_importance_sampling_over_a_potential_of_ones_own_has_draws_and_no_density():
     member = from_sbi(ImportanceSamplingPosterior(Exact(prior()), prior(), method="sir"))
-    np.testing.assert_allclose(member.log_prob(THETA, X), truncated(X).logpdf(THETA).sum(-1), atol=0.1)
-    np.testing.assert_array_equal(member.log_prob(THETA[:3], X[:3]), member.log_prob(THETA, X)[:3])
+    assert not hasattr(member, "log_prob")  # sbi's errs high without bound
     draws, exact = member.sample(200, X[:2], seed=0), truncated(X[:2])
     assert (np.abs(draws.mean(0) - exact.mean()) < 5 * exact.std() / np.sqrt(200)).all()
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from sbi.inference import FMPE, NPE
+from sbi.inference import FMPE, NLE, NPE, NRE
 from sbi.inference.potentials.base_potential import BasePotential
 from sbi.utils import BoxUniform
 from torch.distributions import Normal
@@ -56,6 +56,16 @@ def npe(kind) -> Any:
 @cache
 def fmpe() -> Any:
     return fit(FMPE, epochs=30).build_posterior()
+
+
+@cache
+def nle() -> Any:
+    return fit(NLE, epochs=30)
+
+
+@cache
+def nre() -> Any:
+    return fit(NRE, epochs=30)
 
 
 class Exact(BasePotential):

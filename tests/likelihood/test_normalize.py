@@ -169,7 +169,9 @@ def test_any_prior_with_a_density_and_a_sampler_will_do(prior):
 
 
 def test_the_density_is_zero_outside_the_prior():
-    member = normalize([from_likelihood(log_likelihood)], prior=([0.0, 0.0], [3.0, 4.0]), draws=100)["likelihood_0"]
+    member = normalize([from_likelihood(log_likelihood)], prior=([0.0, 0.0], [3.0, 4.0]), draws=100)[
+        "likelihood_0"
+    ]
     assert member.log_prob(np.array([[-0.1, 1.0]]), np.ones((1, 2)))[0] == -np.inf
 
 

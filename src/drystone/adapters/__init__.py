@@ -5,7 +5,7 @@ Each file imports its library only when it is used.
 
 from drystone.adapters.bayesflow import from_bayesflow
 from drystone.adapters.files import from_files, to_file
-from drystone.adapters.functions import from_functions
+from drystone.adapters.functions import from_functions, from_likelihood, from_ratio
 from drystone.adapters.lampe import from_lampe
 from drystone.adapters.restrict import restrict
 from drystone.adapters.sbi import from_sbi
@@ -16,6 +16,8 @@ __all__ = [
     "from_files",
     "from_functions",
     "from_lampe",
+    "from_likelihood",
+    "from_ratio",
     "from_sbi",
     "from_zuko",
     "restrict",

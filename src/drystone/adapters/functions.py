@@ -64,10 +64,11 @@ def from_likelihood(
     """Return a likelihood member out of a function, for :func:`drystone.normalize`.
 
     Args:
-        log_likelihood: theta (N, d) and y (N, ...) to log q(y_n | θ_n) of the paired rows, (N,), up to a term in y.
+        log_likelihood: theta (N, d) and y (N, ...) to log q(y_n | θ_n) of the paired rows, (N,), up to a term in
+            y.
         simulate: theta (N, d) and a seed to data (N, ...), one row per row of theta.
-        normalized_in_y: whether exp(log_likelihood) integrates to one over y: then the member knows the evidence, and
-            may take part in a mixture of likelihoods.
+        normalized_in_y: whether exp(log_likelihood) integrates to one over y: then the member knows the evidence,
+            and may take part in a mixture of likelihoods.
 
     Example:
         >>> member = from_likelihood(lambda theta, y: -((y - theta) ** 2).sum(1) / 2)

@@ -1,6 +1,6 @@
-"""Members from sbi: any posterior it builds.
+"""Members from sbi: any posterior it builds, and the likelihoods and ratios it trains.
 
-What each gives:
+What each posterior gives:
 
 | posterior | density | draws |
 |---|---|---|
@@ -8,8 +8,12 @@ What each gives:
 | ``NPE_A_Posterior``, ``FilteredDirectPosterior`` | row by row | row by row |
 | ``VectorFieldPosterior`` (FMPE, NPSE) | all rows at once | all rows at once |
 | ``VIPosterior``, amortised | all rows at once | all rows at once |
-| ``ImportanceSamplingPosterior`` | row by row | row by row |
-| ``MCMCPosterior``, ``RejectionPosterior`` (NLE, NRE) | none: only unnormalised | row by row |
+| ``MCMCPosterior``, ``RejectionPosterior``, ``ImportanceSamplingPosterior`` (own potential) | none | row by row |
+
+Over a neural likelihood or ratio (NLE, NRE) the last three become likelihood members: only the estimator is used,
+all rows at once, and :func:`drystone.normalize` makes posteriors of them. sbi's importance sampling estimates a
+density that is too high where its points miss the posterior, and its chains take seconds per row. Over a posterior
+estimator they are that estimator.
 
 The first four can leak over the bounds of a prior; they are held to its support, draws and density alike, by
 :func:`drystone.adapters.restrict` rather than by sbi's ``leakage_correction``, which never ends if all leaks.
@@ -25,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from drystone._messages import require
 from drystone._parallel import seeded
@@ -35,24 +39,33 @@ from drystone.errors import SamplingError
 if TYPE_CHECKING:
     from sbi.inference.posteriors.base_posterior import NeuralPosterior
 
-__all__ = ["SbiDensity", "SbiDraws", "from_sbi", "sbi_posterior_of"]
+__all__ = ["SbiDensity", "SbiDraws", "SbiLikelihood", "SbiRatio", "from_sbi", "sbi_posterior_of"]
 
 
 def from_sbi(
-    posterior: NeuralPosterior, *, prior: Any = None, error: float = 0.05, seconds: float | None = 60.0
+    posterior: NeuralPosterior | nn.Module,
+    prefix: str = "",
+    *,
+    prior: Any = None,
+    error: float = 0.05,
+    seconds: float | None = 60.0,
 ) -> Any:
-    """A member from an sbi posterior; from an ``EnsemblePosterior`` a mapping of names to members.
+    """Return a member from an sbi posterior; from an ``EnsemblePosterior`` a mapping of names to members.
 
     Args:
-        posterior: any posterior of sbi. Of an ensemble, members are called ``member_0``, ``member_1``, …, in its
-            order; its own weights are not used, for new ones are what stacking finds.
+        posterior: any posterior of sbi, or what training a neural likelihood (NLE) or ratio (NRE) returned: a bare
+            density estimator is taken as one of y, so give a posterior of NPE as it was built. Of an ensemble,
+            members are called ``member_0``, ``member_1``, …, in its order, after ``prefix``; its own weights are
+            not used, for new ones are what stacking finds.
+        prefix: before the names of an ensemble's members, so that several ensembles can be merged.
         prior: hold the member to the support of this prior; None for the one the posterior has.
         error: of the estimated share of the member that leaks out of the support, at each row of y; see
             :func:`drystone.adapters.restrict`. Larger if draws are slow (FMPE, NPSE).
         seconds: how long a ``RejectionPosterior`` may try at one row of y; None for as long as it takes.
 
     Returns:
-        a member: ``sample(n, y, seed)`` and, where sbi has a normalised density, ``log_prob(theta, y)``.
+        a member: ``sample(n, y, seed)`` and, where sbi has a normalised density, ``log_prob(theta, y)``; or a
+        likelihood member, ``log_likelihood(theta, y)``, for :func:`drystone.normalize`.
     """
     require("sbi", "sbi", "from_sbi")
     from sbi.inference import EnsemblePosterior, ImportanceSamplingPosterior, MCMCPosterior, RejectionPosterior
@@ -60,18 +73,25 @@ def from_sbi(
 
     if isinstance(posterior, EnsemblePosterior):
         members = [from_sbi(p, prior=prior, error=error, seconds=seconds) for p in posterior.posteriors]
-        return {f"member_{k}": member for k, member in enumerate(members)}
+        return {f"{prefix}member_{k}": member for k, member in enumerate(members)}
+    likelihood = _likelihood(posterior)
+    if likelihood is not None:
+        return likelihood
+    if isinstance(posterior, ImportanceSamplingPosterior | RejectionPosterior | MCMCPosterior):
+        estimator = getattr(posterior.potential_fn, "posterior_estimator", None)
+        if estimator is not None:  # the potential is log q itself
+            return restrict(Estimator(posterior, estimator), posterior.potential_fn.prior, error=error)
     if isinstance(posterior, DirectPosterior):
         # A subclass that overrides the method for one observation has no batched one that does the same.
         batched = type(posterior).log_prob is DirectPosterior.log_prob
-        made = Direct(posterior) if batched else DirectByRow(posterior)
+        made = Estimator(posterior, posterior.posterior_estimator) if batched else DirectByRow(posterior)
     elif isinstance(posterior, VectorFieldPosterior):
         composed = posterior.vector_field_estimator.compose_enabled
         made = ComposedVectorField(posterior) if composed else VectorField(posterior)
     elif isinstance(posterior, VIPosterior):
         made = Variational(posterior)
     elif isinstance(posterior, ImportanceSamplingPosterior):
-        return Importance(posterior)
+        return Resampled(posterior)
     elif isinstance(posterior, RejectionPosterior):
         return Rejection(posterior, seconds)
     elif isinstance(posterior, MCMCPosterior):
@@ -123,18 +143,96 @@ class SbiDensity(SbiDraws):
         return np.concatenate(parts)
 
 
+class SbiLikelihood:
+    """A neural likelihood of sbi as a likelihood member: a normalized density of y.
+
+    Args:
+        estimator: sbi's.
+    """
+
+    normalized_in_y = True
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator.eval()
+
+    def log_likelihood(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return log q(y_n | θ_n) for paired rows theta (N, d), y (N, ...): (N,)."""
+        return _by_rows(theta, y, self._log_likelihood)
+
+    def _log_likelihood(self, theta: Tensor, x: Tensor) -> Tensor:
+        return self.estimator.log_prob(x[None], condition=theta)[0]
+
+    def simulate(self, theta: np.ndarray, seed: int) -> np.ndarray:
+        """Return emulated data, one row per row of theta (N, d): (N, ...)."""
+        with seeded(seed), torch.no_grad(), _quiet():
+            return self.estimator.sample((1,), condition=torch.as_tensor(theta, dtype=torch.float32))[0].numpy()
+
+    def __repr__(self) -> str:
+        return f"sbi {type(self.estimator).__name__} of y"
+
+
+class SbiRatio:
+    """A neural ratio of sbi as a likelihood member, up to a term in y.
+
+    Args:
+        estimator: sbi's.
+    """
+
+    normalized_in_y = False
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator.eval()
+
+    def log_likelihood(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the log ratios of paired rows theta (N, d), y (N, ...): (N,)."""
+        return _by_rows(theta, y, self.estimator.unnormalized_log_ratio)
+
+    def __repr__(self) -> str:
+        return f"sbi {type(self.estimator).__name__}"
+
+
+def _likelihood(posterior: Any) -> SbiLikelihood | SbiRatio | None:
+    """Return the likelihood member of a trained likelihood or ratio, or of a posterior over one; else None."""
+    from sbi.neural_nets.estimators.base import ConditionalDensityEstimator
+    from sbi.neural_nets.ratio_estimators import RatioEstimator
+
+    if isinstance(
+        posterior, nn.Module
+    ):  # what training returned: a density estimator without posterior is one of y
+        if isinstance(posterior, RatioEstimator):
+            return SbiRatio(posterior)
+        if isinstance(posterior, ConditionalDensityEstimator):
+            return SbiLikelihood(posterior)
+        return None
+    # Variational posteriors are normalized densities of their own, whatever they were fitted to.
+    potential = None if hasattr(posterior, "_mode") else getattr(posterior, "potential_fn", None)
+    if hasattr(potential, "likelihood_estimator"):
+        return SbiLikelihood(potential.likelihood_estimator)
+    if hasattr(potential, "ratio_estimator"):
+        return SbiRatio(potential.ratio_estimator)
+    return None
+
+
+def _by_rows(theta: np.ndarray, y: np.ndarray, value: Callable[[Tensor, Tensor], Tensor]) -> np.ndarray:
+    """Return a value of paired rows, some rows at a time: (N,)."""
+    pair = (torch.as_tensor(np.asarray(array, np.float32)).split(ROWS) for array in (theta, y))
+    with torch.no_grad(), _quiet():
+        parts = [value(*rows).reshape(len(rows[0])).cpu().numpy() for rows in zip(*pair, strict=True)]
+    return np.concatenate(parts)
+
+
 def sbi_posterior_of(member: Any) -> Any:
     """The sbi posterior behind a member that :func:`from_sbi` made, or None."""
     member = getattr(member, "member", member)
     return member.posterior if isinstance(member, SbiDraws) else None
 
 
-class Direct(SbiDensity):
-    """A ``DirectPosterior``: its estimator is asked, for all rows at once."""
+class Estimator(SbiDensity):
+    """A posterior whose estimator is asked, for all rows at once."""
 
-    def __init__(self, posterior: Any) -> None:
+    def __init__(self, posterior: Any, estimator: Any) -> None:
         super().__init__(posterior)
-        self.estimator = posterior.posterior_estimator.eval()
+        self.estimator = estimator.eval()
 
     def _draw(self, n: int, x: Tensor) -> Tensor:
         return self.estimator.sample((n,), condition=x)
@@ -199,19 +297,11 @@ class Variational(SbiDensity):
         return self.posterior.log_prob(theta, x=x)
 
 
-class Importance(SbiDensity):
-    """An ``ImportanceSamplingPosterior``."""
+class Resampled(SbiDraws):
+    """An ``ImportanceSamplingPosterior``: its draws alone, for its density errs high without bound."""
 
     def _draw(self, n: int, x: Tensor) -> Tensor:
         return _each(x, lambda row: self.posterior.sample((n,), x=row, method="sir"))
-
-    def _log_prob(self, theta: Tensor, x: Tensor) -> Tensor:
-        def log_prob(theta: Tensor, x: Tensor) -> Tensor:
-            # The normalising constant is an estimate: with a seed, so that the density is one function.
-            with seeded(0):
-                return self.posterior.log_prob(theta, x=x)
-
-        return _each_density(theta, x, log_prob)
 
 
 class Rejection(SbiDraws):

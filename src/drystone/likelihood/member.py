@@ -62,8 +62,8 @@ class CheckedLikelihood:
         values = np.asarray(as_numpy(self.member.log_likelihood(whole, np.repeat(y, len(whole), 0))), float)
         if values.shape != (len(whole),):
             raise ValueError(
-                f"`log_likelihood` of member {self.name!r} must give shape (N,) = ({len(whole)},) for paired rows; "
-                f"got {values.shape}."
+                f"`log_likelihood` of member {self.name!r} must give shape (N,) = ({len(whole)},) for paired "
+                f"rows; got {values.shape}."
             )
         values = values[:m]
         if np.isnan(values).any() or (values == np.inf).any():
@@ -89,7 +89,7 @@ def checked_likelihoods(
     for name, member in named.items():
         if not isinstance(member, LikelihoodMember):
             raise TypeError(
-                f"`likelihoods` must have `log_likelihood(theta, y)`; {name!r} is a {type(member).__name__} without "
-                "it. Wrap a function with ds.adapters.from_likelihood or from_ratio."
+                f"`likelihoods` must have `log_likelihood(theta, y)`; {name!r} is a {type(member).__name__} "
+                "without it. Wrap a function with ds.adapters.from_likelihood or from_ratio."
             )
     return tuple(CheckedLikelihood(name, member) for name, member in named.items())

@@ -2,8 +2,8 @@ r"""Posteriors out of likelihoods, with a density that errs low.
 
 .. math::
     w(\theta) = \frac{p(\theta)\, e^{f(\theta, y)}}{r(\theta \mid y)}, \qquad
-    \hat Z^+(\theta) = \frac{w(\theta) + \sum_{m=1}^M w(\theta_m)}{M + 1}, \quad \theta_m \sim r(\cdot \mid y), \qquad
-    \log q(\theta \mid y) = \log p(\theta) + f(\theta, y) - \log \hat Z^+(\theta)
+    \hat Z^+(\theta) = \frac{w(\theta) + \sum_{m=1}^M w(\theta_m)}{M + 1}, \quad \theta_m \sim r(\cdot \mid y),
+    \qquad \log q(\theta \mid y) = \log p(\theta) + f(\theta, y) - \log \hat Z^+(\theta)
 
 The evaluated point is one of the draws, so that :math:`E[q]` is the density of sampling importance resampling with
 M + 1 candidates (Domke & Sheldon 2018): a distribution that integrates to one, of which nothing claims more than
@@ -61,14 +61,14 @@ def normalize(
 
     Args:
         likelihoods: anything with ``log_likelihood(theta, y) -> (N,)`` for paired rows, up to a term in y.
-        prior: p(θ): anything with ``log_prob`` and ``sample`` (ours, torch's, sbi's), or a (lower, upper) pair for a
-            uniform one.
-        proposal: posterior to draw points from: a stacked posterior, a member, or members; None for the prior. It is
-            adapted to the likelihoods at each y.
+        prior: p(θ): anything with ``log_prob`` and ``sample`` (ours, torch's, sbi's), or a (lower, upper) pair for
+            a uniform one.
+        proposal: posterior to draw points from: a stacked posterior, a member, or members; None for the prior. It
+            is adapted to the likelihoods at each y.
         draws: points per row, to begin with.
         defensive: share of the points that are drawn from the prior: what the others miss is seen there.
-        error: largest difference in nats between the naive and the conservative log density; where it is larger, the
-            points are doubled, up to 16 times.
+        error: largest difference in nats between the naive and the conservative log density; where it is larger,
+            the points are doubled, up to 16 times.
         seed: of all draws.
 
     Example:
@@ -211,7 +211,9 @@ class Row:
         """Return log p(θ) Σ_k e^{f_k} / Z_k up to a constant: every likelihood counts alike."""
         log_f = np.stack([likelihood.at(theta, self.y) for likelihood in self.normalizer.likelihoods])
         highest = log_f.max(1, keepdims=True)
-        size = np.where(np.isfinite(highest), highest + np.log(np.exp(log_f - highest).mean(1, keepdims=True)), 0.0)
+        size = np.where(
+            np.isfinite(highest), highest + np.log(np.exp(log_f - highest).mean(1, keepdims=True)), 0.0
+        )
         return self.normalizer.prior.log_prob(theta) + logsumexp(log_f - size, axis=0)
 
     def _rng(self, stage: int) -> np.random.Generator:
@@ -291,8 +293,8 @@ class NormalizedMember:
             drawn.append(self._resampled(row, row.points(stretches), log_w, n, rng))
         if poor:
             warnings.warn(
-                f"the draws of {self.name!r} rest on fewer than {TOO_FEW:g} effective points at {poor} of {len(drawn)} "
-                "rows of y: give ds.normalize a better `proposal`, or more `draws`.",
+                f"the draws of {self.name!r} rest on fewer than {TOO_FEW:g} effective points at {poor} of "
+                f"{len(drawn)} rows of y: give ds.normalize a better `proposal`, or more `draws`.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -326,8 +328,8 @@ class NormalizedMember:
         """Return log ∫ p(θ) q(y|θ) dθ at each row of y (N, ...) and its standard error: (N,), (N,)."""
         if not self.normalizer.likelihoods[self.k].normalized_in_y:
             raise IntractableError(
-                f"{self.name!r} is not a normalized density of y (a ratio, or a likelihood up to a term in y), so it "
-                "has no evidence. If it is one, say so: from_likelihood(f, normalized_in_y=True)."
+                f"{self.name!r} is not a normalized density of y (a ratio, or a likelihood up to a term in y), so "
+                "it has no evidence. If it is one, say so: from_likelihood(f, normalized_in_y=True)."
             )
         values, errors = [], []
         for one_y in _rows(y):

@@ -1,10 +1,12 @@
 r"""Where the points come from at which a posterior is normalized.
 
 .. math::
-    r(\theta \mid y) = \delta \, p(\theta) + (1 - \delta) \left[ \beta \, q(\theta \mid y) + (1 - \beta) \, t(\theta) \right]
+    r(\theta \mid y) = \delta \, p(\theta)
+    + (1 - \delta) \left[ \beta \, q(\theta \mid y) + (1 - \beta) \, t(\theta) \right]
 
-q is the proposal that the user has (β = ½, or 0 without one), t a mixture of Student's t kernels fitted to weighted
-pilot draws at this y, and the defensive share δ of the prior bounds every weight. Pilot draws are not used again.
+q is the proposal that the user has (β = ½, or 0 without one), t a mixture of Student's t kernels fitted to
+weighted pilot draws at this y, and the defensive share δ of the prior bounds every weight. Pilot draws are not
+used again.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from drystone.simulation.prior import Prior
 
 __all__ = ["Kernels", "Mixture", "Proposal", "adapted", "as_proposal"]
 
-# The weights of a pilot are flattened (raised to a power below 1) while fewer draws carry them: a round then goes only
-# as far as its draws can tell.
+# The weights of a pilot are flattened (raised to a power below 1) while fewer draws carry them: a round then goes
+# only as far as its draws can tell.
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,12 @@ class Effort:
     kernels: int
 
 
-# A proposal is near the posterior already, and one small pilot mends it. From the prior it may be a long way, on which
-# no mode should be lost.
+# A proposal is near the posterior already, and one small pilot mends it. From the prior it may be a long way, on
+# which no mode should be lost.
 FROM_PROPOSAL = Effort(pilot=250, rounds=3, carrying=25, kernels=8)
 FROM_PRIOR = Effort(pilot=4000, rounds=12, carrying=200, kernels=24)
-# Steps of fitting kernels in a round, the most draws they are fitted to, and their degrees of freedom: tails heavier
-# than a posterior's.
+# Steps of fitting kernels in a round, the most draws they are fitted to, and their degrees of freedom: tails
+# heavier than a posterior's.
 FITTING, TELLING, FREEDOM = 5, 1000, 5.0
 
 Target = Callable[[np.ndarray], np.ndarray]
@@ -111,7 +113,8 @@ def _mixture(members: list) -> Proposal:
 
 @dataclass(frozen=True)
 class Kernels:
-    r"""A mixture of multivariate t distributions, :math:`t(\theta) = \sum_j \alpha_j \, t_\nu(\theta; \mu_j, \Sigma_j)`.
+    r"""A mixture of multivariate t distributions, :math:`t(\theta) = \sum_j \alpha_j \, t_\nu(\theta; \mu_j,
+    \Sigma_j)`.
 
     Attributes:
         shares: α, (J,), on the simplex.
@@ -226,8 +229,8 @@ class Mixture:
 def adapted(mixture: Mixture, target: Target, rng: np.random.Generator) -> Mixture:
     """Return the mixture with kernels fitted to weighted pilot draws (adaptive importance sampling).
 
-    Each round draws from the mixture so far and refits the kernels by expectation maximization (Cappé et al. 2008).
-    Rounds end once the weights need no flattening.
+    Each round draws from the mixture so far and refits the kernels by expectation maximization (Cappé et al.
+    2008). Rounds end once the weights need no flattening.
 
     Args:
         mixture: to begin with.
