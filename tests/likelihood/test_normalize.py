@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from scipy.special import logsumexp
 
 import drystone as ds
 from drystone.adapters.functions import from_likelihood, from_ratio
@@ -78,7 +77,7 @@ def test_the_density_integrates_to_one():
     member, y = normalized(draws=400), np.array([[0.7, -1.1]])
     grid = np.stack(np.meshgrid(np.linspace(-5, 5, 90), np.linspace(-4, 4, 90)), -1).reshape(-1, 2)
     cell = (10 / 89) * (8 / 89)
-    assert np.exp(logsumexp(member.log_prob(grid, y))) * cell == pytest.approx(1, abs=0.05)
+    assert np.exp(member.log_prob(grid, y)).sum() * cell == pytest.approx(1, abs=0.05)
 
 
 def test_draws_are_of_the_exact_posterior_without_visible_repeats():
@@ -191,7 +190,7 @@ def test_a_member_may_travel():
 
 def test_members_without_a_likelihood_are_named():
     with pytest.raises(TypeError, match="'flow' is a object without it"):
-        normalize({"flow": object()}, prior=PRIOR)
+        normalize({"flow": object()}, prior=PRIOR)  # pyright: ignore[reportArgumentType]
 
 
 def test_values_that_are_not_numbers_name_the_member():
@@ -219,7 +218,9 @@ def test_exact_likelihoods_of_the_tasks_give_their_posteriors(task):
     task = ds.tasks.get(task)
     simulated = ds.simulate(task, n=60, seed=12)
     member = normalize([from_likelihood(task.log_likelihood)], prior=task.prior, draws=500)["likelihood_0"]
-    difference = member.log_prob(simulated.theta, simulated.y) - task.log_posterior(simulated.theta, simulated.y)
+    difference = member.log_prob(simulated.theta, simulated.y) - task.log_posterior(
+        simulated.theta, np.asarray(simulated.y, float)
+    )
     error = difference.std() / np.sqrt(60)
     assert abs(difference.mean()) < 0.05 + 3 * error
     assert difference.mean() < 3 * error

@@ -206,11 +206,10 @@ def _likelihood(posterior: Any) -> SbiLikelihood | SbiRatio | None:
         return None
     # Variational posteriors are normalized densities of their own, whatever they were fitted to.
     potential = None if hasattr(posterior, "_mode") else getattr(posterior, "potential_fn", None)
-    if hasattr(potential, "likelihood_estimator"):
-        return SbiLikelihood(potential.likelihood_estimator)
-    if hasattr(potential, "ratio_estimator"):
-        return SbiRatio(potential.ratio_estimator)
-    return None
+    likelihood, ratio = (getattr(potential, f"{name}_estimator", None) for name in ("likelihood", "ratio"))
+    if likelihood is not None:
+        return SbiLikelihood(likelihood)
+    return None if ratio is None else SbiRatio(ratio)
 
 
 def _by_rows(theta: np.ndarray, y: np.ndarray, value: Callable[[Tensor, Tensor], Tensor]) -> np.ndarray:

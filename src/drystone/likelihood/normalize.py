@@ -30,6 +30,7 @@ from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.likelihood.member import CheckedLikelihood, LikelihoodMember, checked_likelihoods
 from drystone.likelihood.proposal import Mixture, Proposal, adapted, as_proposal
 from drystone.likelihood.report import NormalizationReport, pareto_shape
+from drystone.likelihood.weights import effective_number, log_total, normalized_weights
 from drystone.simulation.prior import Prior, as_prior
 
 __all__ = ["NormalizedMember", "Normalizer", "normalize"]
@@ -186,9 +187,9 @@ class Row:
 
     def enough(self, k: int, effective: float) -> int:
         """Return how many stretches it takes for so many effective points, or the most there are."""
-        for stretches in range(1, _stretches(CAP) + 1):
-            if effective_points(self.log_weights(k, stretches)) >= effective:
-                break
+        stretches, most = 1, _stretches(CAP)
+        while stretches < most and effective_number(self.log_weights(k, stretches)) < effective:
+            stretches += 1
         return stretches
 
     def _extend(self, stretches: int) -> None:
@@ -258,7 +259,7 @@ class NormalizedMember:
         undecided = np.isfinite(joint)
         for stretches in range(1, _stretches(CAP) + 1):
             of_points = row.log_weights(self.k, stretches)
-            m, total = len(of_points), logsumexp(of_points)
+            m, total = len(of_points), log_total(of_points)
             naive[undecided] = joint[undecided] - (total - np.log(m))
             conservative[undecided] = joint[undecided] - (np.logaddexp(total, log_w[undecided]) - np.log(m + 1))
             with np.errstate(invalid="ignore"):
@@ -276,7 +277,7 @@ class NormalizedMember:
             row = self.normalizer.row(one_y)
             stretches = row.enough(self.k, ENOUGH)
             log_w = row.log_weights(self.k, stretches)
-            yield row.points(stretches), np.exp(log_w - logsumexp(log_w))
+            yield row.points(stretches), normalized_weights(log_w)
 
     def sample(self, n: int, y: ArrayLike, *, seed: int | None = None) -> np.ndarray:
         """Return n draws for each row of y (N, ...): (n, N, d).
@@ -289,7 +290,7 @@ class NormalizedMember:
             row = self.normalizer.row(one_y)
             stretches = row.enough(self.k, max(ENOUGH, n / 2))
             log_w = row.log_weights(self.k, stretches)
-            poor += effective_points(log_w) < TOO_FEW
+            poor += effective_number(log_w) < TOO_FEW
             drawn.append(self._resampled(row, row.points(stretches), log_w, n, rng))
         if poor:
             warnings.warn(
@@ -303,7 +304,7 @@ class NormalizedMember:
     def _resampled(
         self, row: Row, points: np.ndarray, log_w: np.ndarray, n: int, rng: np.random.Generator
     ) -> np.ndarray:
-        w = np.exp(log_w - logsumexp(log_w))
+        w = normalized_weights(log_w)
         places = (rng.random() + np.arange(n)) / n
         chosen = np.minimum(np.searchsorted(np.cumsum(w), places), len(w) - 1)
         theta, joint = points[chosen], row.log_weight_at(self.k, points[chosen])[0]
@@ -335,8 +336,8 @@ class NormalizedMember:
         for one_y in _rows(y):
             row = self.normalizer.row(one_y)
             log_w = row.log_weights(self.k, row.enough(self.k, ENOUGH))
-            values.append(logsumexp(log_w) - np.log(len(log_w)))
-            errors.append(np.sqrt(max(1 / effective_points(log_w) - 1 / len(log_w), 0.0)))
+            values.append(log_total(log_w) - np.log(len(log_w)))
+            errors.append(np.sqrt(max(1 / effective_number(log_w) - 1 / len(log_w), 0.0)))
         return np.array(values), np.array(errors)
 
     def report(self, y: ArrayLike) -> NormalizationReport:
@@ -345,16 +346,10 @@ class NormalizedMember:
         for one_y in _rows(y):
             row = self.normalizer.row(one_y)
             log_w = row.log_weights(self.k, row.enough(self.k, ENOUGH))
-            effective.append(effective_points(log_w))
+            effective.append(effective_number(log_w))
             shape.append(pareto_shape(log_w))
             points.append(len(log_w))
         return NormalizationReport(np.array(effective), np.array(shape), np.array(points))
-
-
-def effective_points(log_w: np.ndarray) -> float:
-    """Return the effective sample size (Σ w)² / Σ w²; 0 if every weight is 0."""
-    total = logsumexp(log_w)
-    return float(np.exp(2 * total - logsumexp(2 * log_w))) if np.isfinite(total) else 0.0
 
 
 def _stretches(cap: int) -> int:

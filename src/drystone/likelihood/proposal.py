@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from drystone._arrays import as_numpy
+from drystone.likelihood.weights import effective_number, normalized_weights
 from drystone.simulation.prior import Prior
 
 __all__ = ["Kernels", "Mixture", "Proposal", "adapted", "as_proposal"]
@@ -67,14 +69,14 @@ class Proposal:
     log_prob: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def as_proposal(proposal: object) -> Proposal | None:
+def as_proposal(proposal: Any) -> Proposal | None:
     """Return what a user gives as a proposal: a stacked posterior, a member, several members, or None."""
     if proposal is None:
         return None
     if isinstance(proposal, Mapping):
         return _mixture(list(proposal.values()))
     if isinstance(proposal, Sequence) or (hasattr(proposal, "names") and hasattr(proposal, "__getitem__")):
-        return _mixture(list(proposal))  # type: ignore[call-overload]
+        return _mixture(list(proposal))
     if hasattr(proposal, "sample_batched"):  # a stacked posterior, or one of sbi's kind
         return Proposal(
             lambda n, y, seed: as_numpy(proposal.sample((n,), x=y, seed=seed)),
@@ -89,7 +91,7 @@ def as_proposal(proposal: object) -> Proposal | None:
     return _mixture([proposal])
 
 
-def _mixture(members: list) -> Proposal:
+def _mixture(members: list[Any]) -> Proposal:
     """Return the equal mixture of members."""
 
     def sample(n: int, y: np.ndarray, seed: int) -> np.ndarray:
@@ -113,8 +115,9 @@ def _mixture(members: list) -> Proposal:
 
 @dataclass(frozen=True)
 class Kernels:
-    r"""A mixture of multivariate t distributions, :math:`t(\theta) = \sum_j \alpha_j \, t_\nu(\theta; \mu_j,
-    \Sigma_j)`.
+    r"""A mixture of multivariate t distributions.
+
+    .. math:: t(\theta) = \sum_j \alpha_j \, t_\nu(\theta; \mu_j, \Sigma_j)
 
     Attributes:
         shares: α, (J,), on the simplex.
@@ -139,7 +142,7 @@ class Kernels:
 
     def log_prob(self, theta: np.ndarray) -> np.ndarray:
         """Return the log density at points (m, d), (m,)."""
-        return logsumexp(self._components(theta)[0], axis=0)
+        return np.asarray(logsumexp(self._components(theta)[0], axis=0))
 
     def nearest(self, theta: np.ndarray) -> np.ndarray:
         """Return the component that each point (m, d) most likely belongs to, (m,)."""
@@ -223,7 +226,7 @@ class Mixture:
         if self.kernels is not None:
             components.append(self.kernels.log_prob(theta))
         shares = self.shares[self.shares > 0]
-        return logsumexp(np.stack(components), axis=0, b=shares[:, None])
+        return np.asarray(logsumexp(np.stack(components), axis=0, b=shares[:, None]))
 
 
 def adapted(mixture: Mixture, target: Target, rng: np.random.Generator) -> Mixture:
@@ -249,7 +252,7 @@ def adapted(mixture: Mixture, target: Target, rng: np.random.Generator) -> Mixtu
         if not np.isfinite(log_w).any():
             continue
         power = _flattening(log_w, effort.carrying)
-        kernels = _kernels(theta, _normalized(power * log_w), effort.kernels, rng)
+        kernels = _kernels(theta, normalized_weights(power * log_w), effort.kernels, rng)
         settled = power == 1.0 and (mixture.kernels is not None or mixture.proposal is not None)
         mixture = replace(mixture, kernels=kernels)
         if settled:
@@ -257,25 +260,16 @@ def adapted(mixture: Mixture, target: Target, rng: np.random.Generator) -> Mixtu
     return mixture
 
 
-def _normalized(log_w: np.ndarray) -> np.ndarray:
-    return np.exp(log_w - logsumexp(log_w))
-
-
-def _effective(log_w: np.ndarray) -> float:
-    """Return the effective number of draws 1 / Σ w²."""
-    return float(1 / (_normalized(log_w) ** 2).sum())
-
-
 def _flattening(log_w: np.ndarray, carrying: int) -> float:
     """Return the largest power ≤ 1 at which enough draws carry the weights (bisection)."""
     finite = log_w[np.isfinite(log_w)]
     enough = min(carrying, 0.5 * len(finite))
-    if _effective(finite) >= enough:
+    if effective_number(finite) >= enough:
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if _effective(middle * finite) >= enough else (low, middle)
+        low, high = (middle, high) if effective_number(middle * finite) >= enough else (low, middle)
     return low
 
 
