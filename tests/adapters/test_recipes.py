@@ -17,6 +17,6 @@ def test_they_run_one_after_the_other(tmp_path, monkeypatch):
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
     names = {}
     exec(compile(code, "docs/members.md", "exec"), names)
-    assert set(names["members"]) == {"sbi", "zuko", "by hand"}
+    assert set(names["members"]) == {"sbi", "nle", "zuko", "by hand"}
     assert names["ranks"].shape == (100, 2)
     assert names["calibration"]["prior_sbc"].sizes["draw"] == 100

@@ -224,3 +224,21 @@ def test_exact_likelihoods_of_the_tasks_give_their_posteriors(task):
     error = difference.std() / np.sqrt(60)
     assert abs(difference.mean()) < 0.05 + 3 * error
     assert difference.mean() < 3 * error
+
+
+def test_a_table_has_the_exact_moments_ranks_and_quantiles():
+    theta, y = simulations(30, seed=8)
+    table = ds.tabulate({"exact": normalized(draws=500)}, theta, y, draws=50, levels=(0.05, 0.95))
+    mean, sd = exact_posterior(y)
+    np.testing.assert_allclose(table.mean[0], mean, atol=0.35)
+    assert np.abs(table.mean[0] - mean).mean() < 0.06
+    assert np.diagonal(table.cov[0], axis1=1, axis2=2).mean(0) == pytest.approx(sd**2, rel=0.15)
+    assert np.abs(table.rank[0] - stats.norm.cdf(theta, mean, sd)).mean() < 0.05
+    assert np.abs(table.quantile(0.95)[0] - stats.norm.ppf(0.95, mean, sd)).mean() < 0.15
+    np.testing.assert_array_equal(table.log_q[0], normalized(draws=500).log_prob(theta, y))
+
+
+def test_a_bare_likelihood_is_refused_and_pointed_to_normalize():
+    theta, y = simulations(3)
+    with pytest.raises(TypeError, match=r"member 'bare' is a likelihood .* ds.normalize"):
+        ds.tabulate({"bare": from_likelihood(log_likelihood)}, theta, y)

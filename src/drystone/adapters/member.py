@@ -59,6 +59,11 @@ class Member:
 
     def __post_init__(self) -> None:
         library = type(self.posterior).__module__.partition(".")[0]
+        if hasattr(self.posterior, "log_likelihood") and not hasattr(self.posterior, "log_prob"):
+            raise TypeError(
+                f"member {self.name!r} is a likelihood (it has `log_likelihood` and no `log_prob`), not yet a "
+                "posterior; make one of it: members |= ds.normalize({name: likelihood}, prior=...)."
+            )
         if isinstance(self.posterior, Mapping):
             raise TypeError(f"member {self.name!r} is a dictionary; if it holds members, merge it: members |= ...")
         if library in FOREIGN:

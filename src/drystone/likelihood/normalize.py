@@ -30,7 +30,7 @@ from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.likelihood.member import CheckedLikelihood, LikelihoodMember, checked_likelihoods
 from drystone.likelihood.proposal import Mixture, Proposal, adapted, as_proposal
 from drystone.likelihood.report import NormalizationReport, pareto_shape
-from drystone.likelihood.weights import effective_number, log_total, normalized_weights
+from drystone.likelihood.weights import effective_points, log_total, normalized_weights
 from drystone.simulation.prior import Prior, as_prior
 
 __all__ = ["NormalizedMember", "Normalizer", "normalize"]
@@ -188,7 +188,7 @@ class Row:
     def enough(self, k: int, effective: float) -> int:
         """Return how many stretches it takes for so many effective points, or the most there are."""
         stretches, most = 1, _stretches(CAP)
-        while stretches < most and effective_number(self.log_weights(k, stretches)) < effective:
+        while stretches < most and effective_points(self.log_weights(k, stretches)) < effective:
             stretches += 1
         return stretches
 
@@ -290,7 +290,7 @@ class NormalizedMember:
             row = self.normalizer.row(one_y)
             stretches = row.enough(self.k, max(ENOUGH, n / 2))
             log_w = row.log_weights(self.k, stretches)
-            poor += effective_number(log_w) < TOO_FEW
+            poor += effective_points(log_w) < TOO_FEW
             drawn.append(self._resampled(row, row.points(stretches), log_w, n, rng))
         if poor:
             warnings.warn(
@@ -337,7 +337,7 @@ class NormalizedMember:
             row = self.normalizer.row(one_y)
             log_w = row.log_weights(self.k, row.enough(self.k, ENOUGH))
             values.append(log_total(log_w) - np.log(len(log_w)))
-            errors.append(np.sqrt(max(1 / effective_number(log_w) - 1 / len(log_w), 0.0)))
+            errors.append(np.sqrt(max(1 / effective_points(log_w) - 1 / len(log_w), 0.0)))
         return np.array(values), np.array(errors)
 
     def report(self, y: ArrayLike) -> NormalizationReport:
@@ -346,7 +346,7 @@ class NormalizedMember:
         for one_y in _rows(y):
             row = self.normalizer.row(one_y)
             log_w = row.log_weights(self.k, row.enough(self.k, ENOUGH))
-            effective.append(effective_number(log_w))
+            effective.append(effective_points(log_w))
             shape.append(pareto_shape(log_w))
             points.append(len(log_w))
         return NormalizationReport(np.array(effective), np.array(shape), np.array(points))

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from drystone._arrays import as_numpy
-from drystone.likelihood.weights import effective_number, normalized_weights
+from drystone.likelihood.weights import effective_points, normalized_weights
 from drystone.simulation.prior import Prior
 
 __all__ = ["Kernels", "Mixture", "Proposal", "adapted", "as_proposal"]
@@ -264,12 +264,12 @@ def _flattening(log_w: np.ndarray, carrying: int) -> float:
     """Return the largest power ≤ 1 at which enough draws carry the weights (bisection)."""
     finite = log_w[np.isfinite(log_w)]
     enough = min(carrying, 0.5 * len(finite))
-    if effective_number(finite) >= enough:
+    if effective_points(finite) >= enough:
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if effective_number(middle * finite) >= enough else (low, middle)
+        low, high = (middle, high) if effective_points(middle * finite) >= enough else (low, middle)
     return low
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-__all__ = ["effective_number", "log_total", "normalized_weights"]
+__all__ = ["effective_points", "log_total", "normalized_weights"]
 
 
 def log_total(log_w: np.ndarray) -> float:
@@ -18,7 +18,7 @@ def normalized_weights(log_w: np.ndarray) -> np.ndarray:
     return np.exp(log_w - log_total(log_w))
 
 
-def effective_number(log_w: np.ndarray) -> float:
+def effective_points(log_w: np.ndarray) -> float:
     """Return (Σ w)² / Σ w², the number of equal weights that carry as much; 0 if every weight is 0."""
     total = log_total(log_w)
     return float(np.exp(2 * total - log_total(2 * log_w))) if np.isfinite(total) else 0.0

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drystone._parallel import seeded
 from drystone.simulation.support import Support
 
 __all__ = ["LogNormal", "Normal", "Prior", "Uniform", "as_prior"]
@@ -177,11 +178,8 @@ class TorchPrior:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw ``n`` independent parameters, shape (n, d)."""
-        import torch
-
         # Torch's distributions draw from its global generator alone: set for the call, and put back.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(rng.integers(2**62)))
+        with seeded(int(rng.integers(2**62))):
             drawn = self.distribution.sample((n,))
         return np.asarray(drawn.detach().cpu().numpy(), float).reshape(n, -1)
 

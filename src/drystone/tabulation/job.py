@@ -13,6 +13,7 @@ from drystone._parallel import one_thread
 from drystone.adapters.member import Member
 from drystone.errors import IntractableError
 from drystone.table.statistics import Key, derive, keys_from_draws
+from drystone.tabulation.weighted import of_weighted_points
 
 __all__ = ["Job", "Part", "Plan", "described", "tabulate_rows", "too_slow"]
 
@@ -125,8 +126,12 @@ def _block(job: Job, rows: slice) -> dict[Key, np.ndarray]:
         missing.append(error)
     if plan.draws:
         try:
-            draws = member.sample(plan.draws, y, _seed(job, rows.start))
-            statistics |= _statistics(theta, np.ascontiguousarray(draws.swapaxes(0, 1)), plan)
+            points = getattr(member.posterior, "weighted_points", None)
+            if points is not None and not plan.keep_draws:
+                statistics |= of_weighted_points(theta, points(y), plan.levels)
+            else:
+                draws = member.sample(plan.draws, y, _seed(job, rows.start))
+                statistics |= _statistics(theta, np.ascontiguousarray(draws.swapaxes(0, 1)), plan)
         except IntractableError as error:
             missing.append(error)
     if not statistics:
