@@ -11,6 +11,7 @@ import drystone as ds
 from drystone.adapters.functions import from_likelihood, from_ratio
 from drystone.likelihood import normalize
 from drystone.likelihood.report import pareto_shape
+from drystone.simulation.prior import as_prior
 
 # θ ~ N(m, s²), y | θ ~ N(θ, 1), in two dimensions: the posterior and the evidence are normal.
 PRIOR = ds.tasks.Normal([0.3, -0.2], [1.5, 0.8])
@@ -165,6 +166,13 @@ def test_any_prior_with_a_density_and_a_sampler_will_do(prior):
     density = member.log_prob(np.array([[0.5, 1.0], [-1.0, 1.0]]), np.ones((2, 2)))
     assert np.isfinite(density[0])
     assert member.sample(20, np.ones((1, 2)), seed=0).shape == (20, 1, 2)
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_torchs_priors_have_no_density_outside_their_support(validated):
+    gamma = torch.distributions.Gamma(torch.ones(2), torch.ones(2), validate_args=validated)
+    values = as_prior(gamma).log_prob(np.array([[0.5, 1.0], [-1.0, 1.0]]))
+    np.testing.assert_allclose(values, [-1.5, -np.inf], rtol=1e-6)
 
 
 def test_the_density_is_zero_outside_the_prior():

@@ -187,23 +187,14 @@ class TorchPrior:
         """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
         import torch
 
-        points = np.asarray(theta, float)
-        try:
-            values = self.distribution.log_prob(torch.as_tensor(points, dtype=torch.get_default_dtype()))
-        except ValueError:  # validation refuses points outside the support instead of giving them density 0
-            inside = [self._inside(point) for point in points]
-            values = torch.full((len(points),), -torch.inf)
-            if any(inside):
-                rows = torch.as_tensor(points[inside], dtype=torch.get_default_dtype())
-                within = self.distribution.log_prob(rows)
-                values[torch.as_tensor(inside)] = within.reshape(len(rows), -1).sum(1).to(values)
-        return np.asarray(values.detach().cpu().numpy(), float).reshape(len(points), -1).sum(1)
-
-    def _inside(self, point: Array) -> bool:
-        import torch
-
-        inside = self.distribution.support.check(torch.as_tensor(point, dtype=torch.get_default_dtype()))
-        return bool(torch.as_tensor(inside).all())
+        points = torch.as_tensor(np.asarray(theta, float), dtype=torch.get_default_dtype())
+        # Outside the support a distribution raises, or gives NaN where validation was switched off.
+        inside = self.distribution.support.check(points).reshape(len(points), -1).all(1)
+        values = torch.full((len(points),), -torch.inf, dtype=points.dtype)
+        if inside.any():
+            within = self.distribution.log_prob(points[inside])
+            values[inside] = within.reshape(int(inside.sum()), -1).sum(1).to(points.dtype)
+        return np.asarray(values.detach().cpu().numpy(), float)
 
 
 def _vectors(first_name: str, first: ArrayLike, second_name: str, second: ArrayLike) -> tuple[Array, Array]:
