@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drystone.plots import palette
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "curve", "panel", "rank_panels"]
 
-# As in ds.plots, which is not imported here because it takes matplotlib.
-COLOURS = {
-    "best": "#dd9b1f",
-    "uniform": "#3b6ea5",
-    "stacked": "#c8553d",
-    "with a Dirichlet prior": "#8723eb",
-    "log + rank": "#8723eb",
-}
+# Those of ds.plots; what stands beside the stacked posterior has the second fit's.
+SECOND = palette.SHADES[palette.FIT_COLORS[1]][0]
+COLOURS = {**palette.COLOURS, "with a Dirichlet prior": SECOND, "log + rank": SECOND}
 
 
 def panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
