@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -14,7 +15,22 @@ from typing import Any
 
 from drystone.errors import DamagedError
 
-__all__ = ["ROOT", "check", "check_seal", "check_store", "digest", "recover", "replacing", "seal"]
+__all__ = [
+    "ROOT",
+    "check",
+    "check_seal",
+    "check_store",
+    "digest",
+    "disk_full",
+    "naming_full_disk",
+    "put_in_place",
+    "recover",
+    "remove",
+    "replacing",
+    "seal",
+]
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -22,9 +38,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; on success flush it to disk and rename it to ``path``.
 
     Works for a file and for a directory (a Zarr store). If the body raises, the temporary is removed and
-    whatever stood at ``path`` is untouched. A directory cannot be exchanged in one system call: the old
-    one is renamed aside, the new one renamed in, and the old one removed. Before a directory is read
-    :func:`recover` must be called, which mends an interruption between the two renamings.
+    whatever stood at ``path`` is untouched; see :func:`put_in_place`. A full disk is an ``OSError`` that names
+    ``path``.
 
     Example:
         >>> import tempfile, pathlib
@@ -39,23 +54,59 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     # Hidden, and unique to this call, so that two writers never share a temporary.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        yield temporary
-        _flush(temporary)
-        if path.is_dir() and not temporary.is_dir():
-            raise IsADirectoryError(f"'{path}' is a directory; a file cannot be written in its place.")
-        if path.is_dir():
-            aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
-            os.rename(path, aside)
-            os.rename(temporary, path)
-            shutil.rmtree(aside)
-        else:
-            os.replace(temporary, path)
-        _flush_directory(path.parent)
+        with naming_full_disk(path):
+            yield temporary
+            _flush(temporary)
+            if path.is_dir() and not temporary.is_dir():
+                raise IsADirectoryError(f"'{path}' is a directory; a file cannot be written in its place.")
+            put_in_place(temporary, path)
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
+        remove(temporary)
+
+
+def put_in_place(new: Path, path: Path) -> None:
+    """Rename a file or directory to ``path``, in the place of the one that is there, if any.
+
+    A directory cannot be exchanged in one system call: the old one is renamed aside, the new one renamed in, and
+    the old one removed. Before a directory is read :func:`recover` must be called, which mends an interruption
+    between the two renamings.
+    """
+    if path.is_dir():
+        aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
+        os.rename(path, aside)
+        try:
+            os.rename(new, path)
+        except OSError:
+            os.rename(aside, path)
+            raise
+        remove(aside)
+    else:
+        os.replace(new, path)
+    _flush_directory(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link (not what it points to) or a directory with everything in it, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming_full_disk(path: Path) -> Iterator[None]:
+    """Raise an ``OSError`` that names ``path`` if its disk is full; the system names no file when it is."""
+    try:
+        yield
+    except Exception as error:
+        if disk_full(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        raise
+
+
+def disk_full(error: BaseException) -> bool:
+    """Say whether no space or no quota is left; libraries that have no error number for it say so in words."""
+    return getattr(error, "errno", None) in FULL or os.strerror(errno.ENOSPC) in str(error)
 
 
 def recover(path: str | os.PathLike[str]) -> None:

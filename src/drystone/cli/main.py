@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import importlib
 import json
 import os
@@ -11,11 +10,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from tempfile import gettempdir
 from typing import Any
 
 import click
 
 from drystone import __version__
+from drystone._files import disk_full
 from drystone._messages import unknown
 from drystone.cli.command import DEBUG, JSON
 
@@ -28,7 +29,6 @@ VERBS = (
 )  # fmt: skip
 
 OK, ERROR, USAGE, INTERRUPTED = 0, 1, 2, 130
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Verbs(click.Group):
@@ -108,11 +108,14 @@ def _fail(sentence: str, arguments: Sequence[str], code: int) -> int:
 def _sentence(error: Exception) -> str:
     """What went wrong, on one line."""
     text = " ".join(str(error).split())
-    if getattr(error, "errno", None) in FULL or os.strerror(errno.ENOSPC) in text:
+    if disk_full(error):
         filename = getattr(error, "filename", None)
-        where = f" while writing {filename}" if filename else ""
+        if filename is None:  # not a file of ours: those are named
+            full = f"shared memory (/dev/shm) or {gettempdir()} is full"
+            return f"no space is left, but not for a file of the run: {full}. ({text})"
         return (
-            f"the disk is full{where}. What was there before is untouched; free some space and repeat the command."
+            f"the disk is full: {filename} could not be written. No simulations, members, table or fit that was "
+            "there before is lost or changed; free some space and repeat the command."
         )
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}."

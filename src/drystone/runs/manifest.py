@@ -20,7 +20,7 @@ from drystone.errors import DamagedError
 from drystone.runs.config import Config
 from drystone.runs.run import Run
 
-__all__ = ["MANIFEST", "Manifest", "StageRecord"]
+__all__ = ["MANIFEST", "Manifest", "StageRecord", "pending"]
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "drystone-run", 1
@@ -40,6 +40,11 @@ class StageRecord(Record):
     rows: Sequence[int] = ()
 
 
+def pending(stage: str) -> str:
+    """Return the name of the record of files that will replace those of a stage."""
+    return f"new {stage}"
+
+
 class Manifest:
     """The records of a run by stage: read once, then changed here and on disk together.
 
@@ -57,8 +62,10 @@ class Manifest:
         return self.stages.get(stage)
 
     def note(self, stage: str, record: StageRecord) -> None:
-        """Write the record of a stage."""
+        """Write the record of a stage; once it is finished nothing is pending."""
         self.stages[stage] = record
+        if record.outputs is not None:
+            self.stages.pop(pending(stage), None)
         self._write()
 
     def finish(self, stage: str, record: StageRecord, output: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from drystone._files import recover
+from drystone._files import naming_full_disk, recover, remove
 from drystone.errors import LockedError
 from drystone.runs.config import Config
 
@@ -87,18 +86,22 @@ class Run:
             self.path.mkdir(parents=True)
         self.check_exists()
         with locked(self.path):
-            # Only in a run (anyone may name any directory), and not where nothing can be written.
-            if self.config_file.exists() and os.access(self.path, os.W_OK):
-                self._clear()
+            self._clear()
             yield
+            self._clear()  # what a process left that was killed before there was a run
 
     def _clear(self) -> None:
-        for store in (self.simulations, self.table):
-            recover(store)
-        for directory in (self.path, self.members, self.path / "fits", self.path / "simulations.blocks"):
-            for left in directory.glob(".*"):
-                if LEFT.fullmatch(left.name):
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+        # Only in a run (anyone may name any directory), and not where nothing can be written.
+        if not (self.config_file.exists() and os.access(self.path, os.W_OK)):
+            return
+        for directory in (self.simulations, self.table, self.members):
+            recover(directory)
+        for place in (self.path, *self.path.glob(".new-*")):
+            parts = ("members", "fits", "simulations.blocks", "table.parts")
+            for directory in (place, *(place / name for name in parts)):
+                for left in directory.glob(".*"):
+                    if LEFT.fullmatch(left.name):
+                        remove(left)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -109,7 +112,8 @@ class Run:
 
     def log(self, **event: Any) -> None:
         """Add a line to ``log.jsonl``."""
-        with (self.path / "log.jsonl").open("a") as file:
+        path = self.path / "log.jsonl"
+        with naming_full_disk(path), path.open("a") as file:
             file.write(json.dumps(event) + os.linesep)
 
 
@@ -135,8 +139,9 @@ def locked(directory: Path) -> Iterator[None]:
         _acquire(file.fileno(), directory)
         file.truncate(0)
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
-        file.write(json.dumps(holder))
-        file.flush()
+        with naming_full_disk(directory / LOCK):
+            file.write(json.dumps(holder))
+            file.flush()
         try:
             yield
         finally:

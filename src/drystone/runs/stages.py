@@ -8,6 +8,8 @@ When the files of a stage were made from something else than is there now:
 - a table and fits are made again, for they follow from the others;
 - a table or a fit that was made elsewhere (it is not in the manifest) is kept unless ``force`` says otherwise.
 
+Files are replaced once the new ones are complete: see :mod:`drystone.runs.replacement`.
+
 A stage that *reads* such files refuses, and says which command makes them anew. ``config.toml`` is written only
 once a stage has not refused, so that it always says what the files were made from.
 """
@@ -17,7 +19,6 @@ from __future__ import annotations
 import importlib
 import math
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -31,6 +32,7 @@ from drystone._resume import check_same
 from drystone.errors import StaleError
 from drystone.runs.config import Config
 from drystone.runs.manifest import Manifest, StageRecord
+from drystone.runs.replacement import Replacement
 from drystone.runs.run import Run
 from drystone.stacking.checks import check_provided, check_tractable
 from drystone.tabulation.parts import read_table
@@ -61,17 +63,21 @@ def simulate(
     """Run the simulator; continue where a killed process stopped."""
     manifest, simulator = Manifest(run), task(config)
     now = manifest.of_simulate(config)
-    if force:
-        _discard(manifest, "simulate", run.simulations, run.path / "simulations.blocks")
-    _refuse_stale(manifest, "simulate", now, "the simulations")
+    replacement = Replacement(manifest, "simulate", now)
+    if not (force or replacement.unfinished):
+        _refuse_stale(manifest, "simulate", now, "the simulations")
     config.write(run.config_file)
-    if manifest.done("simulate", now):
+    directory = replacement.directory(anew=force)
+    if directory == run.path and manifest.done("simulate", now):
         return ds.Simulations.load(run.path)
     with run.timed("simulate"):
-        manifest.note("simulate", now)
+        if directory == run.path:
+            manifest.note("simulate", now)
         n = now.settings["the number of simulations"]
         seed = config.simulate.seed
-        drawn = ds.simulate(simulator, n=n, seed=seed, workers=workers, client=client, directory=run.path)
+        drawn = ds.simulate(simulator, n=n, seed=seed, workers=workers, client=client, directory=directory)
+        if directory != run.path:
+            replacement.install(run.path / "simulations.blocks")
         manifest.finish("simulate", now, run.simulations)
     return drawn
 
@@ -89,14 +95,16 @@ def train(
     manifest, section = Manifest(run), config.train
     if drawn is None:
         drawn = _simulations(manifest, config)
-    if force:
-        _discard(manifest, "train", run.members)
     now = manifest.of_train(config)
-    _refuse_stale(manifest, "train", now, "the members")
+    replacement = Replacement(manifest, "train", now)
+    if not (force or replacement.unfinished):
+        _refuse_stale(manifest, "train", now, "the members")
     config.write(run.config_file)
+    directory = replacement.directory(anew=force)
     rows = drawn.row < config.simulate.train
     with run.timed("train"):
-        if not manifest.done("train", now):  # there may be more to train, but what there is stays valid
+        # There may be more to train, but what there is stays valid.
+        if directory == run.path and not manifest.done("train", now):
             manifest.note("train", now)
         ensemble = ds.train(
             drawn.theta[rows],
@@ -112,8 +120,11 @@ def train(
             seed=section.seed,
             workers=workers,
             client=client,
-            directory=run.members,
+            directory=directory / run.members.name,
         )
+        if directory != run.path:
+            replacement.install()
+            ensemble = ds.Ensemble.load(run.members)
         manifest.note("train", replace(now, outputs=manifest.member_checksums()))
     return ensemble
 
@@ -137,15 +148,19 @@ def tabulate(
     now = manifest.of_tabulate(config)
     _refuse_made_elsewhere(manifest, "tabulate", run.table, force)
     config.write(run.config_file)
-    if not force and manifest.done("tabulate", now):
+    replacement, record = Replacement(manifest, "tabulate", now), manifest.get("tabulate")
+    if record is None:  # then parts, if there are any, are of something else
+        stale = any((run.path / name).exists() for name in ("table.zarr", "table.parts", "table.json"))
+    else:
+        stale = bool(record.differences(now))
+    directory = replacement.directory(anew=force or (stale and not replacement.unfinished))
+    if directory == run.path and manifest.done("tabulate", now):
         return read_table(run.table)
-    record = manifest.get("tabulate")
-    if force or record is None or record.differences(now):
-        _discard(manifest, "tabulate", run.table, run.path / "table.parts", run.path / "table.json")
     rows = drawn.row >= config.simulate.train
     for_stacking = int((drawn.row[rows] < config.simulate.train + config.simulate.stack).sum())
     with run.timed("tabulate"):
-        manifest.note("tabulate", now)
+        if directory == run.path:
+            manifest.note("tabulate", now)
         table = ds.tabulate(
             ensemble,
             drawn.theta[rows],
@@ -156,9 +171,12 @@ def tabulate(
             seed=section.seed,
             workers=workers,
             client=client,
-            directory=run.path,
+            directory=directory,
             parameters=task(config).parameters if config.simulate.task else None,
         )
+        if directory != run.path:
+            replacement.install(run.path / "table.parts")
+            table = read_table(run.table)
         counts = (for_stacking, int(rows.sum()) - for_stacking)
         manifest.finish("tabulate", replace(now, rows=counts), run.table)
     return table
@@ -305,6 +323,8 @@ def _check(manifest: Manifest, stage: str, now: StageRecord, what: str, command:
     if record is None:
         return
     forced = " --force" if command in ("simulate", "train") else ""
+    if Replacement(manifest, stage, now).unfinished and record.differences(now):
+        raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {command} {run.path}`.")
     _refuse_stale(manifest, stage, now, what, f"call `drystone {command} {run.path}{forced}`")
     if record.outputs is None:
         raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {command} {run.path}`.")
@@ -321,13 +341,6 @@ def _refuse_stale(
 def _refuse_made_elsewhere(manifest: Manifest, stage: str, path: Path, force: bool) -> None:
     if path.exists() and manifest.get(stage) is None and not force:
         raise ValueError(f"{path} was made elsewhere and is kept as it is; --force replaces it.")
-
-
-def _discard(manifest: Manifest, stage: str, *paths: Path) -> None:
-    """Remove what a stage wrote, and last its record: a process killed here leaves no file without one."""
-    for path in paths:
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    manifest.forget(stage)
 
 
 def _missing(run: Run, path: Path, command: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors import numpy as safetensors
 
-from drystone._files import check, digest, replacing
+from drystone._files import check, digest, naming_full_disk, replacing
 from drystone.errors import DamagedError
 from drystone.flows.architecture import Architecture
 from drystone.flows.flow import Flow
@@ -87,7 +87,8 @@ def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
 
 
 def _note_time(directory: Path, member: TrainedMember) -> None:
-    with (directory / TIMINGS).open("a") as file:
+    path = directory / TIMINGS
+    with naming_full_disk(path), path.open("a") as file:
         file.write(json.dumps({"name": member.name, "seconds": member.history.seconds}) + "\n")
 
 
