@@ -189,3 +189,14 @@ def test_two_functions_of_one_name_are_two_terms(table):
     assert len(fit.terms) == 3
     values = list(fit.terms.values())
     assert fit.loss == pytest.approx(values[0] + values[1] + 3 * values[2])
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_moments_of_broken_draws_are_not_numbers_and_of_constant_ones_infinite(table, diagonal):
+    cov = np.array(table.cov)
+    cov[:, 0], cov[:, 1] = np.nan, 0.0
+    broken = ds.Table(table.theta, mean=np.repeat(table.mean[:1], table.K, 0), cov=cov)
+    rows = ds.MomentScore(diagonal).rows(view(broken)).numpy()
+    assert np.isnan(rows[0])
+    assert rows[1] == np.inf
+    assert np.isfinite(rows[2:]).all()

@@ -86,5 +86,5 @@ def _error_bars(gains: list[Estimate | None]) -> list[ErrorBar | None]:
     low, high = ends[np.isfinite(ends)].min(), ends[np.isfinite(ends)].max()
     if low == high:
         return [None] * len(gains)
-    places = (np.column_stack([gain - reach, gain, gain + reach, 0 * gain]) - low) / (high - low)
+    places = (np.column_stack([gain - reach, gain, gain + reach, np.zeros_like(gain)]) - low) / (high - low)
     return [ErrorBar(*place) if np.isfinite(place).all() else None for place in places.tolist()]

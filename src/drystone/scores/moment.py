@@ -41,13 +41,14 @@ class MomentScore(RowScore):
         if self.diagonal:
             variance = torch.diagonal(V, dim1=-2, dim2=-1)
             score = torch.log(variance) + error**2 / variance
-            return torch.where(variance > 0, score, torch.inf).mean(-1)
+            return torch.where(variance <= 0, torch.inf, score).mean(-1)  # NaN stays NaN
         factor, failed = torch.linalg.cholesky_ex(V)
         if failed.any():  # of one member alone, perhaps: others may make a mixture regular
             factor = torch.where((failed > 0)[:, None, None], torch.eye(V.shape[-1], dtype=V.dtype), factor)
         whitened = torch.linalg.solve_triangular(factor, error[..., None], upper=False)[..., 0]
         log_det = 2 * torch.diagonal(factor, dim1=-2, dim2=-1).log().sum(-1)
-        return torch.where(failed > 0, torch.inf, log_det + (whitened**2).sum(-1))
+        singular = torch.where(V.isnan().any(-1).any(-1), torch.nan, torch.inf)
+        return torch.where(failed > 0, singular, log_det + (whitened**2).sum(-1))
 
 
 @dataclass(frozen=True, repr=False)
