@@ -124,13 +124,13 @@ def test_tabulation_survives_the_loss_of_a_worker(client, tmp_path, monkeypatch)
     options = {"draws": 20, "chunk": 16, "keep_draws": True}
     here = ds.tabulate(members, theta, y, **options)
     kept = Counter()
-    keep = StoredParts.keep
+    add = StoredParts.add
 
     def counted(self, job, part):
         kept[job.member.name, job.start] += 1
-        keep(self, job, part)
+        add(self, job, part)
 
-    monkeypatch.setattr(StoredParts, "keep", counted)
+    monkeypatch.setattr(StoredParts, "add", counted)
     killer = Killer(client, tmp_path, "*.npz", 2)
     killer.start()
     there = ds.tabulate(members, theta, y, client=client, directory=tmp_path, **options)
@@ -181,4 +181,4 @@ def test_workers_of_this_machine_and_a_cluster_exclude_each_other(cluster, tmp_p
     ds.toy.table(30, seed=1).save(tmp_path / "table.zarr")
     flags = ["--workers", "2", "--cluster", cluster.scheduler_address]
     assert main(["stack", str(tmp_path / "table.zarr"), *flags]) == 2
-    assert "a cluster has workers of its own" in capsys.readouterr().err
+    assert "a cluster has its own workers" in capsys.readouterr().err

@@ -139,9 +139,9 @@ def test_wrong_shapes_name_the_member():
             return np.zeros((len(theta), 1))
 
     posterior = fit_with([1.0], ["turned"]).posterior([Turned()])
-    with pytest.raises(ValueError, match=r"`sample` of member 'turned' must give shape \(n, N, d\) = \(4, 2, 1\)"):
+    with pytest.raises(ValueError, match=r"member 'turned' must return shape \(n, N, d\) = \(4, 2, 1\)"):
         posterior.sample_batched((4,), np.zeros((2, 1)))
-    with pytest.raises(ValueError, match=r"`log_prob` of member 'turned' must give shape \(N,\) = \(3,\)"):
+    with pytest.raises(ValueError, match=r"`log_prob` of member 'turned' must return shape \(N,\) = \(3,\)"):
         posterior.log_prob(np.zeros((3, 1)), np.zeros(1))
 
 
@@ -210,7 +210,7 @@ def test_members_of_the_wrong_dimension_are_named():
 
     fit = ds.stack(ds.toy.table(100))
     posterior = fit.posterior({**ds.toy.MEMBERS, "narrow": Flat()})
-    with pytest.raises(ValueError, match=r"member 'narrow' must give shape \(n, N, d\) = \(\d+, 1, 1\); got"):
+    with pytest.raises(ValueError, match=r"member 'narrow' must return shape \(n, N, d\) = \(\d+, 1, 1\); got"):
         posterior.sample((50,), np.zeros(1))
     with pytest.raises(ValueError, match=r"must have d = 1 parameters along its last axis; got shape \(3,\)"):
         posterior.log_prob(np.zeros(3), np.zeros(1))

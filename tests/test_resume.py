@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from drystone._resume import Record, check_same, continue_or_begin, digest_array
+from drystone._resume import Record, check_same, continue_or_start, digest_array
 
 NOW = Record({"draws": 9, "levels": (0.05, 0.95)}, {"theta": "1f", "row_weights": None})
 
 
 def test_a_record_is_begun_and_then_continued(tmp_path):
     path = tmp_path / "table.json"
-    continue_or_begin(path, NOW, "the table", "Remove it.")
+    continue_or_start(path, NOW, "the table", "Remove it.")
     written = path.read_text()
-    continue_or_begin(path, NOW, "the table", "Remove it.")
+    continue_or_start(path, NOW, "the table", "Remove it.")
     assert path.read_text() == written
 
 
@@ -30,9 +30,9 @@ CHANGES = {
 
 @pytest.mark.parametrize(("now", "words"), CHANGES.values(), ids=CHANGES)
 def test_something_else_is_refused_in_words(tmp_path, now, words):
-    continue_or_begin(tmp_path / "table.json", NOW, "the table", "Remove it.")
+    continue_or_start(tmp_path / "table.json", NOW, "the table", "Remove it.")
     with pytest.raises(ds.StaleError, match=rf"out of date: the table \({words}\)\. Remove it\."):
-        continue_or_begin(tmp_path / "table.json", now, "the table", "Remove it.")
+        continue_or_start(tmp_path / "table.json", now, "the table", "Remove it.")
 
 
 def test_nothing_is_refused_where_nothing_is_recorded():
@@ -47,7 +47,7 @@ def test_an_input_that_only_one_side_knows_is_no_difference():
 def test_a_damaged_record_is_named(tmp_path, text):
     (tmp_path / "table.json").write_text(text)
     with pytest.raises(ds.DamagedError, match=r"table.json is damaged"):
-        continue_or_begin(tmp_path / "table.json", NOW, "the table", "Remove it.")
+        continue_or_start(tmp_path / "table.json", NOW, "the table", "Remove it.")
 
 
 def test_arrays_of_other_shape_type_or_numbers_have_other_digests():

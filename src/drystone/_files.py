@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and checksums that tell whether they are still what was written."""
+"""Files written whole or not at all, and checksums that detect later damage."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; on success flush it to disk and rename it to ``path``.
 
-    Works for a file and for a directory (a Zarr store). If the body raises, the temporary is removed and
-    whatever stood at ``path`` is untouched; see :func:`put_in_place`. A full disk is an ``OSError`` that names
-    ``path``.
+    Works for a file and for a directory (a Zarr store). If the body raises, the temporary is removed and ``path``
+    is untouched; see :func:`put_in_place`. A full disk is an ``OSError`` that names ``path``.
 
     Example:
         >>> import tempfile, pathlib
@@ -65,21 +64,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def put_in_place(new: Path, path: Path) -> None:
-    """Rename a file or directory to ``path``, in the place of the one that is there, if any.
+    """Rename a file or directory to ``path``, replacing an existing one.
 
-    A directory cannot be exchanged in one system call: the old one is renamed aside, the new one renamed in, and
-    the old one removed. Before a directory is read :func:`recover` must be called, which mends an interruption
-    between the two renamings.
+    A directory cannot be replaced in one system call: the old one is renamed, the new one renamed to ``path``, and
+    the old one removed. Call :func:`recover` before reading a directory; it repairs an interruption between the
+    two renamings.
     """
     if path.is_dir():
-        aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
-        os.rename(path, aside)
+        old = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
+        os.rename(path, old)
         try:
             os.rename(new, path)
         except OSError:
-            os.rename(aside, path)
+            os.rename(old, path)
             raise
-        remove(aside)
+        remove(old)
     else:
         os.replace(new, path)
     _flush_directory(path.parent)
@@ -105,20 +104,20 @@ def naming_full_disk(path: Path) -> Iterator[None]:
 
 
 def disk_full(error: BaseException) -> bool:
-    """Say whether no space or no quota is left; libraries that have no error number for it say so in words."""
+    """Return whether an error means a full disk or quota; some libraries give no error number, only the text."""
     return getattr(error, "errno", None) in FULL or os.strerror(errno.ENOSPC) in str(error)
 
 
 def recover(path: str | os.PathLike[str]) -> None:
-    """Put the old directory back if a process was killed between the two renamings of :func:`replacing`."""
+    """Restore the old directory if a process was killed between the two renamings of :func:`replacing`."""
     path = Path(path)
     if not path.exists():
-        for aside in sorted(path.parent.glob(f".{path.name}.*.old"))[:1]:
-            os.rename(aside, path)
+        for old in sorted(path.parent.glob(f".{path.name}.*.old"))[:1]:
+            os.rename(old, path)
 
 
 def _flush(path: Path) -> None:
-    """Ask the system to write the file, or every file of the directory, to the disk."""
+    """Flush the file, or every file of the directory, to the disk."""
     files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
     for file in files:
         descriptor = os.open(file, os.O_RDONLY)
@@ -138,15 +137,15 @@ def _flush_directory(path: Path) -> None:
             os.close(descriptor)
 
 
-ROOT = "zarr.json"  # of a Zarr store: its attributes, the seal among them
+ROOT = "zarr.json"  # the file of a Zarr store that holds its attributes, including the seal
 
 
 def digest(path: Path, leave_out: Collection[str] = ()) -> str:
-    """Return the SHA-256 of a file; of a directory, that of the names and digests of all files below it.
+    """Return the SHA-256 of a file; of a directory, the SHA-256 of the names and digests of all files below it.
 
     Args:
-        path: the file or directory.
-        leave_out: files of a directory that do not count, relative to it: the one the digest is stored in.
+        path: The file or directory.
+        leave_out: Files that are ignored, relative to the directory, such as the one that holds the digest.
     """
     if path.is_dir():
         total = hashlib.sha256()
@@ -159,27 +158,27 @@ def digest(path: Path, leave_out: Collection[str] = ()) -> str:
 
 
 def check(path: Path, expected: str, leave_out: Collection[str] = (), remedy: str = "") -> None:
-    """Raise :class:`DamagedError`, which names the path, if its digest is not the expected one."""
+    """Raise :class:`DamagedError`, which names the path, if the digest differs from the expected one."""
     if digest(path, leave_out) != expected:
         raise DamagedError(
-            f"{path} is damaged: its checksum is not the one it was written with. {remedy or 'Make it again.'}"
+            f"{path} is damaged: its checksum differs from the recorded one. {remedy or 'Make it again.'}"
         )
 
 
 def seal(store: Path) -> None:
-    """Write into a Zarr store the checksum of its arrays: Zarr reads a missing chunk as fill values, silently."""
+    """Add to a Zarr store the checksum of its arrays: Zarr silently reads a missing chunk as fill values."""
     import zarr
 
     zarr.open_group(store, mode="r+").attrs["checksum"] = digest(store, leave_out=(ROOT,))
 
 
 def check_seal(store: Path, attributes: Mapping[str, Any], remedy: str = "") -> None:
-    """Raise if the arrays of a Zarr store are not those it was sealed with; a store without a seal passes."""
+    """Raise if the arrays of a Zarr store differ from their seal; a store without a seal passes."""
     if "checksum" in attributes:
         check(store, attributes["checksum"], leave_out=(ROOT,), remedy=remedy)
 
 
 def check_store(store: Path, remedy: str = "") -> None:
-    """Do as :func:`check_seal`, with the attributes read from the store; one that is not there passes."""
+    """Check the seal of a Zarr store, reading its attributes; a store that does not exist passes."""
     if (store / ROOT).exists():
         check_seal(store, json.loads((store / ROOT).read_text())["attributes"], remedy)

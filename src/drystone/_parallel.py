@@ -35,25 +35,25 @@ __all__ = [
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run torch on one thread: our arrays are too small for more, and two can be ten times slower."""
-    before = torch.get_num_threads()
+    """Run torch on one thread: the arrays are too small for more, and two can be ten times slower."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
 
 
 # All threads share the global generators: one thread at a time.
-_turn = threading.RLock()
+_generators_lock = threading.RLock()
 
 
 @contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
-    """Run the body with torch's and NumPy's global generators set to ``seed``; both are put back afterwards.
+    """Run the body with torch's and NumPy's global generators set to ``seed``; both are restored afterwards.
 
-    Threads take turns. With None the generators are used as they stand. For code that knows no other generators
-    (other libraries, torch's initial layers) only: ours takes generators as arguments.
+    Threads take turns. With None the generators are left as they are. Only for code that takes no generator
+    (other libraries, the initialization of torch's layers): Drystone's own code takes generators as arguments.
 
     Example:
         >>> with seeded(3):
@@ -65,8 +65,8 @@ def seeded(seed: int | None) -> Iterator[None]:
     if seed is None:
         yield
         return
-    with _turn:
-        # The generators that are not to be used are those that foreign code does use.
+    with _generators_lock:
+        # Other libraries use NumPy's legacy global generator.
         state = np.random.get_state()  # noqa: NPY002
         try:
             with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -78,21 +78,21 @@ def seeded(seed: int | None) -> Iterator[None]:
 
 
 def release_generators() -> None:
-    """Let others into :func:`seeded` although a thread hangs within it and will never leave."""
-    global _turn
-    _turn = threading.RLock()
+    """Open :func:`seeded` to other threads although one hangs within it and will never leave."""
+    global _generators_lock
+    _generators_lock = threading.RLock()
 
 
-# Jobs submitted per worker: one at work and one waiting, so that none is idle and few are held in memory.
+# Jobs submitted per worker: one running and one waiting, so that none is idle and few are held in memory.
 QUEUE_DEPTH = 2
-# On a cluster at least so many, whatever it has now: clusters that grow on demand look at what is waiting.
+# Least number of jobs submitted to a cluster: clusters that grow on demand look at the waiting jobs.
 QUEUE_DEPTH_ON_CLUSTER = 64
 
 J = TypeVar("J")
 
 
 class Executor(Protocol):
-    """The part of a ``client`` that is used: ``submit``, as Dask's client and ``concurrent.futures`` have it."""
+    """The used part of a ``client``: ``submit``, as of a Dask client or a ``concurrent.futures`` executor."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
         """Start ``fn(*args)`` and return a future with ``result()`` and ``cancel()``."""
@@ -100,11 +100,11 @@ class Executor(Protocol):
 
 
 class WorkerPool:
-    """An executor, with the number of jobs to keep submitted to it.
+    """An executor with the number of jobs to keep submitted to it.
 
     Args:
-        executor: Does the work.
-        depth: How many jobs to keep submitted; the least number on a cluster, which may grow.
+        executor: Runs the jobs.
+        depth: Number of jobs to keep submitted; on a cluster, which may grow, the least number.
         client: The Dask client that the executor belongs to, if any.
     """
 
@@ -112,7 +112,7 @@ class WorkerPool:
         self.executor, self.depth, self.client = executor, depth, client
 
     def queue_depth(self) -> int:
-        """Return how many jobs to keep submitted now."""
+        """Return the current number of jobs to keep submitted."""
         if self.client is None:
             return self.depth
         return max(self.depth, QUEUE_DEPTH * sum(self.client.nthreads().values()))
@@ -122,8 +122,8 @@ class WorkerPool:
         return self.executor.submit(fn, *args)
 
     def share(self, value: Any) -> Any:
-        """Return a stand-in for ``value`` to give to every job, so that it travels once and not with each."""
-        # A task and not scattered data: if the last worker that holds it dies, the scheduler makes it again.
+        """Return a reference to ``value`` for all jobs, so that it is sent once and not with each job."""
+        # A task and not scattered data: if the last worker that holds it dies, the scheduler computes it again.
         return value if self.client is None else self.client.submit(_same, value, pure=False)
 
 
@@ -131,15 +131,15 @@ class WorkerPool:
 def worker_pool(
     client: Any = None, workers: int = 1, kind: Literal["processes", "threads"] = "processes"
 ) -> Iterator[WorkerPool]:
-    """Yield a pool that does jobs: on the ``client`` if there is one, else with workers on this machine."""
+    """Yield a pool that runs jobs on the ``client`` if there is one, else on workers of this machine."""
     if isinstance(client, WorkerPool):
         yield client
     elif hasattr(client, "get_executor"):
         from dask import config
 
-        # What is sent is meant to be: data once, members with their rows. Dask would warn of anything large.
+        # Large objects are sent on purpose (data once, members with their rows); Dask would warn.
         with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            # Not pure: the same job submitted again is to be done again, not looked up.
+            # Not pure: the same job submitted again is run again, not looked up.
             yield WorkerPool(client.get_executor(pure=False), client=client)
     elif client is not None:
         yield WorkerPool(client, QUEUE_DEPTH * cores())
@@ -160,10 +160,10 @@ def worker_pool(
 
 
 class Inline:
-    """An executor that does each job in this thread, when it is submitted."""
+    """An executor that runs each job in this thread when it is submitted."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        """Do ``fn(*args)`` and return its finished future."""
+        """Run ``fn(*args)`` and return its finished future."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args))
@@ -175,12 +175,12 @@ class Inline:
 def as_completed(
     jobs: Iterable[J], submit: Callable[[J], Any], queue_depth: Callable[[], int]
 ) -> Iterator[tuple[J, Any]]:
-    """Yield each job with its finished future, in the order in which they end.
+    """Yield each job with its finished future, in the order in which the jobs end.
 
     Args:
-        jobs: Taken one by one, as there is room.
+        jobs: The jobs, taken one by one as the queue has room.
         submit: Starts a job and returns its future.
-        queue_depth: How many may be submitted at a time.
+        queue_depth: Returns how many jobs may be submitted at a time.
     """
     jobs, running = iter(jobs), {}
     try:
@@ -191,7 +191,7 @@ def as_completed(
                 room -= 1
             if not running:
                 return
-            for future in _ended(running):
+            for future in _wait_for_any(running):
                 yield running.pop(future), future
     finally:
         for future in running:
@@ -217,7 +217,7 @@ def connect(address: str) -> Any:
     """Return the Dask client of a running cluster.
 
     Args:
-        address: Of its scheduler, such as ``tcp://10.0.0.5:8786``, or the path of a scheduler file (``.json``).
+        address: Address of the scheduler, such as ``tcp://10.0.0.5:8786``, or path of its file (``.json``).
     """
     require("distributed", "dask", "a cluster")
     from distributed import Client
@@ -230,7 +230,7 @@ def connect(address: str) -> Any:
             raise FileNotFoundError(f"there is no scheduler file {address!r}; is the scheduler running?")
         return Client(scheduler_file=address)
     try:
-        get_backend(parse_address(address)[0])  # a client of an unknown kind would leave half of itself behind
+        get_backend(parse_address(address)[0])  # a client for an unknown protocol would not be cleaned up
         return Client(address, timeout=10)
     except (OSError, ValueError) as error:
         raise ConnectionError(
@@ -240,15 +240,15 @@ def connect(address: str) -> Any:
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _NONE: Any = object()
 
 
-def _ended(running: Iterable[Any]) -> list[Any]:
-    """Return the futures that have ended, at least one; of a client with its own kind of future, the oldest."""
+def _wait_for_any(running: Iterable[Any]) -> list[Any]:
+    """Return the futures that have ended, at least one; for a client with its own type of future, the oldest."""
     futures = list(running)
     if all(isinstance(future, Future) for future in futures):
         return list(wait(futures, return_when=FIRST_COMPLETED).done)

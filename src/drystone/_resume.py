@@ -1,8 +1,8 @@
-"""What files were made from: whether work found on disk is continued or refused.
+"""Records of settings and inputs, by which interrupted work on disk is continued or refused.
 
-Simulations, members, tables and runs keep a :class:`Record` beside their files: the settings, and digests of the
-inputs. When the work is begun again the record of now is compared with the one on disk. If they are the same the
-work continues, if there is none it begins, and if they differ :func:`check_same` raises
+Simulations, members, tables and runs store a :class:`Record` beside their files: the settings, and digests of the
+inputs. When the work is started again the current record is compared with the one on disk. If they are the same
+the work continues, if there is none it starts, and if they differ :func:`check_same` raises
 :class:`~drystone.StaleError`, which names the differences.
 """
 
@@ -20,15 +20,15 @@ import numpy as np
 from drystone._files import replacing
 from drystone.errors import DamagedError, StaleError
 
-__all__ = ["Record", "check_same", "continue_or_begin", "digest_array"]
+__all__ = ["Record", "check_same", "continue_or_start", "digest_array"]
 
 
 @dataclass(frozen=True)
 class Record:
-    """What something was made from.
+    """The settings and inputs that files were made from.
 
     Attributes:
-        settings: Values by name, held as JSON gives them back: lists for tuples.
+        settings: Values by name, converted to what JSON reads back: lists for tuples.
         inputs: Digests of data and files, by name.
 
     Example:
@@ -42,46 +42,46 @@ class Record:
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", json.loads(json.dumps(dict(self.settings))))
 
-    def differences(self, now: Record) -> list[str]:
-        """Say what is different now, a phrase each; an input that only one of the two knows is no difference."""
+    def differences(self, current: Record) -> list[str]:
+        """Return one phrase per difference from the current record; inputs of only one record do not count."""
         changed = [
-            f"{name} was {self.settings.get(name)!r} and is {now.settings.get(name)!r}"
-            for name in sorted({*self.settings, *now.settings})
-            if self.settings.get(name) != now.settings.get(name)
+            f"{name} was {self.settings.get(name)!r} and is {current.settings.get(name)!r}"
+            for name in sorted({*self.settings, *current.settings})
+            if self.settings.get(name) != current.settings.get(name)
         ]
-        shared = sorted(self.inputs.keys() & now.inputs.keys())
-        return changed + [f"{name} changed" for name in shared if self.inputs[name] != now.inputs[name]]
+        shared = sorted(self.inputs.keys() & current.inputs.keys())
+        return changed + [f"{name} changed" for name in shared if self.inputs[name] != current.inputs[name]]
 
 
-def check_same(recorded: Record | None, now: Record, what: str, remedy: str) -> None:
-    """Raise :class:`~drystone.StaleError` if something was made from something else than is there now.
+def check_same(recorded: Record | None, current: Record, what: str, remedy: str) -> None:
+    """Raise :class:`~drystone.StaleError` if the recorded settings or inputs differ from the current ones.
 
     Args:
-        recorded: What it was made from; None if that is not known, and nothing is refused.
-        now: What it would be made from now.
+        recorded: The record on disk; None if there is none, and the check passes.
+        current: The record of the work to be done.
         what: The subject of the message: ``"the members in RUN"``.
-        remedy: What to do about it, a sentence.
+        remedy: A sentence that tells what to do.
     """
-    differences = [] if recorded is None else recorded.differences(now)
+    differences = [] if recorded is None else recorded.differences(current)
     if differences:
         raise StaleError(f"out of date: {what} ({'; '.join(differences)}). {remedy}")
 
 
-def continue_or_begin(path: Path, now: Record, what: str, remedy: str) -> None:
-    """Compare with the record in a JSON file, as :func:`check_same`; write it if there is none.
+def continue_or_start(path: Path, current: Record, what: str, remedy: str) -> None:
+    """Compare with the record in a JSON file by :func:`check_same`; write the file if there is none.
 
-    The file holds settings and inputs side by side; those named in ``now.inputs`` are its inputs.
+    The file holds settings and inputs side by side; the names in ``current.inputs`` tell which are inputs.
     """
     if not path.exists():
         with replacing(path) as temporary:
-            temporary.write_text(json.dumps({**now.settings, **now.inputs}, indent=1))
+            temporary.write_text(json.dumps({**current.settings, **current.inputs}, indent=1))
         return
     try:
         values = dict(json.loads(path.read_text()))
     except (TypeError, ValueError) as error:
         raise DamagedError(f"{path} is damaged ({error}). {remedy}") from None
-    inputs = {name: values.pop(name, None) for name in now.inputs}
-    check_same(Record(values, inputs), now, what, remedy)
+    inputs = {name: values.pop(name, None) for name in current.inputs}
+    check_same(Record(values, inputs), current, what, remedy)
 
 
 def digest_array(array: np.ndarray) -> str:

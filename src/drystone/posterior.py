@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, rows_of_data
 from drystone._messages import require
-from drystone.adapters.member import Member
+from drystone.adapters.member import CheckedMember
 from drystone.table.inputs import as_levels
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class StackedPosterior:
     """
 
     fit: Stacking
-    members: tuple[Member, ...]
+    members: tuple[CheckedMember, ...]
 
     @property
     def weights(self) -> np.ndarray:

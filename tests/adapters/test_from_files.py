@@ -98,7 +98,7 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path):
 
 def test_the_rest_goes_on_if_asked_and_the_table_remembers(directory):
     (directory / "member_0.npz").write_bytes(b"PK")
-    with pytest.warns(UserWarning, match=r"(?s)2 members are missing.*member_0.npz cannot be read.*Going on"):
+    with pytest.warns(UserWarning, match=r"(?s)2 members are missing.*member_0.npz cannot be read.*Continuing"):
         table = from_files(str(directory / "*"), expected=6, missing="drop")
     assert table.names == ("member_1", "member_2", "member_3", "member_4")
     assert list(table.left_out) == ["member_0", "1 more"]
@@ -123,7 +123,7 @@ def test_more_files_than_expected_are_reported(directory, expected):
 
 def test_fields_that_some_lack_are_not_in_the_table(directory):
     write(directory, 1, ".zarr", draws=None)
-    with pytest.warns(UserWarning, match="the table has no `draws`, which the files of these lack: member_1"):
+    with pytest.warns(UserWarning, match="the table has no `draws`, which is missing in the files of member_1"):
         table = from_files(str(directory / "*"))
     np.testing.assert_array_equal(table.log_q, TABLE.log_q)
     assert set(table.gives) == {"log_q"}
@@ -154,7 +154,7 @@ def test_a_single_number_is_named(tmp_path):
     np.savez(tmp_path / "m.npz", log_q=np.zeros(3), seed=3)  # what else a job keeps is its own
     for wrong in ({"theta": 3.0}, {"theta": np.zeros((3, 1)), "y": 2.0}):
         key = list(wrong)[-1]
-        with pytest.raises(ValueError, match=f"`{key}` must have a row for each simulation; got the single num"):
+        with pytest.raises(ValueError, match=f"`{key}` must have one row per simulation; got the single num"):
             from_files(str(tmp_path / "*"), **wrong)  # pyright: ignore[reportArgumentType]
 
 
@@ -244,7 +244,7 @@ def test_wrong_arguments_say_what_to_do(tmp_path):
         from_files([])
     with pytest.raises(ValueError, match="no such file"):
         from_files([tmp_path / "gone.npz"])
-    with pytest.raises(ValueError, match=r"ends in one of .npz, .zarr"):
+    with pytest.raises(ValueError, match=r"must end in one of .npz, .zarr"):
         to_file(tmp_path / "m.pkl", log_q=np.zeros(3))
     with pytest.raises(ValueError, match="at least one of `log_q`"):
         to_file(tmp_path / "m.npz", theta=np.zeros((3, 1)))

@@ -1,4 +1,4 @@
-"""Members held to a support: one acceptance rate for draws and density, bounded cost, no hang."""
+"""Members restricted to a support: one acceptance rate for draws and density, bounded cost, no hang."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from scipy.stats import kstest, norm, truncnorm
 
 import drystone as ds
 from drystone.adapters import from_functions, restrict
-from drystone.adapters.restrict import GIVE_UP, support_of
+from drystone.adapters.restrict import GIVE_UP, RestrictedMember, support_of
 from helpers.global_state import global_state
 
 NORMAL = ds.toy.Gaussian(0.3, 0.8)  # q(θ|y) = N(y + 0.3, 0.8²)
@@ -43,7 +43,7 @@ def test_draws_follow_the_truncated_distribution_in_order_and_in_every_row():
 
 def test_density_and_draws_have_the_same_acceptance():
     member, y = restrict(NORMAL, BOX, error=0.02), np.array([[1.9]])
-    draws = member.sample(20_000, y, seed=4)[:, 0]
+    draws = np.asarray(member.sample(20_000, y, seed=4))[:, 0]
     density = np.exp(member.log_prob(draws, np.repeat(y, len(draws), 0)))
     ratio = 1 / 2.5 / density  # of the uniform density on the box, whose mean is 1
     assert abs(ratio.mean() - 1) < 4 * (ratio.std() / np.sqrt(len(ratio)) + 0.02)
@@ -63,7 +63,9 @@ def test_a_density_depends_on_the_set_of_rows_asked_for_and_on_nothing_else():
 
 def test_acceptance_is_exact_up_to_the_error_asked_for_in_every_row():
     y = np.linspace(-3, 3, 200)[:, None]
-    off = np.log(restrict(NORMAL, BOX, error=0.05).acceptance(y) / exact_acceptance(y[:, 0]))
+    member = restrict(NORMAL, BOX, error=0.05)
+    assert isinstance(member, RestrictedMember)
+    off = np.log(member.acceptance(y) / exact_acceptance(y[:, 0]))
     assert 0.01 < off.std() < 0.055
     assert abs(off.mean()) < 4 * 0.05 / np.sqrt(200)
 

@@ -64,9 +64,9 @@ def test_a_parameter_with_the_name_of_a_dimension_is_refused(name):
     toy = ds.toy.table(50)
     table = ds.Table(toy.theta, draws=toy.draws, log_q=toy.log_q, names=toy.names, parameters=[name])
     fit = ds.stack(table)
-    with pytest.raises(ValueError, match=f"a parameter is called '{name}', as a dimension of ArviZ"):
+    with pytest.raises(ValueError, match=f"a parameter has the name '{name}' of a dimension of ArviZ"):
         fit.posterior(ds.toy.MEMBERS).to_arviz([0.7], draws=5)
-    with pytest.raises(ValueError, match=f"a parameter is called '{name}', as a dimension of ArviZ"):
+    with pytest.raises(ValueError, match=f"a parameter has the name '{name}' of a dimension of ArviZ"):
         fit.apply(table).to_arviz()
 
 

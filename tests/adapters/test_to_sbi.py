@@ -216,7 +216,7 @@ def test_a_member_without_weight_may_say_nan():
 
 
 def test_what_is_no_ensemble_of_sbi_says_so():
-    with pytest.raises(ValueError, match=r"of one class; these are DirectPosterior, VectorFieldPosterior"):
+    with pytest.raises(ValueError, match=r"of one class; got DirectPosterior, VectorFieldPosterior"):
         stacked().to_sbi(ensemble=True)
     toy = ds.stack(ds.toy.table(50)).posterior(ds.toy.MEMBERS)
     with pytest.raises(ValueError, match=r"are not members from sbi"):

@@ -66,7 +66,7 @@ def test_words_that_are_not_scores_or_forms(fails, table, run):
     assert "unknown form 'mix'" in fails("stack", table, "--form", "mix")
     assert "arguments of 'interval' must be named" in fails("stack", table, "--score", "interval(0.2)")
     assert "alpha must be in (0, 1)" in fails("stack", table, "--score", "interval(alpha=20)")
-    assert "only names, numbers" in fails("stack", table, "--score", "__import__('os').getcwd()")
+    assert "use names, numbers" in fails("stack", table, "--score", "__import__('os').getcwd()")
     assert "unknown score 'rnk'" in fails("compare", table, "--score", "log + rnk")
     run.config_file.write_text(run.config_file.read_text().replace("0.1*rank", "0.1*rnak"))
     assert "[fits.hybrid]" in fails("train", run.path)  # before anything long is begun
@@ -140,7 +140,7 @@ def test_damaged_files(fails, run, table):
     (table / "zarr.json").write_text("{")
     assert "cannot be read as a table" in fails("stack", table)
     run.fit("log").write_text("{")
-    assert "fits/log.json is not what was written" in fails("sample", run.path, "--row", 0, "--out", "x.npz")
+    assert "fits/log.json was damaged or replaced" in fails("sample", run.path, "--row", 0, "--out", "x.npz")
 
 
 def test_a_directory_that_cannot_be_written(fails, tmp_path):
@@ -211,7 +211,7 @@ def test_a_fit_that_cannot_be_made_does_not_stay_in_the_configuration(fails, run
 def test_two_objectives_do_not_share_a_name_that_is_made_of_them(fails, run):
     assert main(["stack", str(run.path), "--score", "log + 10*rank"]) == 0
     assert main(["stack", str(run.path), "--score", "log+10*rank"]) == 0
-    assert "give this one a name with --name" in fails("stack", run.path, "--score", "log*10 + rank")
+    assert "name this one with --name" in fails("stack", run.path, "--score", "log*10 + rank")
 
 
 def test_a_table_cannot_be_sampled(fails, table):
@@ -238,7 +238,7 @@ def test_paths_that_are_no_tables(fails, tmp_path):
         np.savez(tmp_path / f"{k}.npz", log_q=np.zeros((4, 5)), theta=np.zeros((5, 1)))
     assert "put quotes around a pattern" in fails("stack", tmp_path / "0.npz", tmp_path / "1.npz", code=2)
     assert f'give "{tmp_path}/*.npz"' in fails("stack", tmp_path, code=2)
-    assert "for a file holds one member; got (4, 5)" in fails("stack", tmp_path / "*.npz")
+    assert "because a file holds one member; got (4, 5)" in fails("stack", tmp_path / "*.npz")
     np.save(tmp_path / "log_q.npy", np.zeros((4, 5)))
     assert "log_q.npy is an array" in fails("compare", tmp_path / "log_q.npy", code=2)
 
@@ -260,11 +260,11 @@ def test_tables_are_judged_without_members_that_are_not_finite(fails, tmp_path, 
     table.save("table.zarr")
     assert "'member_1' at 1 of" in fails(verb, "table.zarr")
     assert main([verb, "table.zarr", "--drop"]) == 0
-    assert "left out, for they are NaN or infinite: 'member_1' at 1 of 80 rows" in capsys.readouterr().err
+    assert "left out because of NaN or infinite entries: 'member_1' at 1 of 80 rows" in capsys.readouterr().err
 
 
 def test_a_run_without_members_cannot_be_sampled(fails, run):
     for path in run.members.glob("*"):
         path.unlink()
     said = fails("sample", run.path, "--row", 0, "--out", "x.npz")
-    assert "has no members of its own" in said
+    assert "has no members to draw from" in said

@@ -66,7 +66,7 @@ def test_columns_are_in_the_order_stated(workflow):
     np.testing.assert_allclose(
         turned.sample(5, Y, seed=0), straight.sample(5, Y, seed=0)[..., [1, 2, 0]], rtol=1e-5
     )
-    with pytest.raises(ValueError, match="`parameters` name 2 columns; theta has 3"):
+    with pytest.raises(ValueError, match="`parameters` must name 3 columns, as many as theta has; got 2"):
         from_bayesflow(workflow, parameters=["rate", "shape"], condition="counts")["one"].log_prob(THETA, Y)
 
 

@@ -141,12 +141,12 @@ def test_forced_work_that_was_interrupted_continues_without_force(run, monkeypat
         perform(run, "train", config, force=True)
     assert all(contents(run.path)[name] == whole[name] for name in whole if name.startswith("members/"))
     with pytest.raises(StaleError, match=r"unfinished: the members .*continue with `drystone train"):
-        stages.members(run, config)
-    assert [len(member.history.losses) for member in stages.members(run, tiny.CONFIG)] == [2, 2, 2]
+        stages.load_members(run, config)
+    assert [len(member.history.losses) for member in stages.load_members(run, tiny.CONFIG)] == [2, 2, 2]
     trained.clear()
     perform(run, "train", config)
     assert len(trained) == 1
-    assert [len(member.history.losses) for member in stages.members(run, config)] == [3, 3, 3]
+    assert [len(member.history.losses) for member in stages.load_members(run, config)] == [3, 3, 3]
 
 
 def test_forced_work_is_given_up_when_the_old_settings_are_put_back(run, events):

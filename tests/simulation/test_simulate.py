@@ -246,7 +246,7 @@ def stopping(theta, rng):
 
 
 BAD = {
-    "no prior": (TypeError, "`prior` must be given", dict(simulator=noisy, prior=None)),
+    "no prior": (TypeError, "`prior` must be passed", dict(simulator=noisy, prior=None)),
     "a float": (TypeError, "`n` must be an integer; got 10000.0", dict(n=1e4)),
     "no rows": (ValueError, "`n` must be at least 1; got 0", dict(n=0)),
     "no workers": (ValueError, "`workers` must be at least 1; got 0", dict(workers=0)),
@@ -295,7 +295,7 @@ def test_a_number_of_data_values_that_changes_is_an_error():
     def growing(theta, rng):
         return np.zeros((len(theta), 2 + (theta[0, 0] > 0)))
 
-    with pytest.raises(ValueError, match=r"the same number of data values always; it returned \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"always return the same number of data values; it returned \[2, 3\]"):
         ds.simulate(growing, PRIOR, 60, block=6)
 
 

@@ -411,9 +411,9 @@ def test_an_ensemble_brings_its_names():
     ("change", "error", "match"),
     [
         ({"members": {}}, ValueError, "`members` is empty"),
-        ({"members": Normal(0.0, 1.0)}, TypeError, "give a list of one"),
-        ({"y": Y[:-1]}, ValueError, "`y` must have a row for each of the 137"),
-        ({"theta": THETA[0]}, ValueError, "`y` must have a row"),
+        ({"members": Normal(0.0, 1.0)}, TypeError, "pass a list of one"),
+        ({"y": Y[:-1]}, ValueError, "`y` must have one row per row of `theta`, 137"),
+        ({"theta": THETA[0]}, ValueError, "`y` must have one row"),
         ({"members": {1: Normal(0.0, 1.0), "1": Normal(0.1, 1.0)}}, ValueError, "must be unique; duplicated: '1'"),
         ({"theta": THETA * np.nan}, ValueError, "`theta` must be finite"),
         ({"draws": -1}, ValueError, "`draws` must be at least 0"),

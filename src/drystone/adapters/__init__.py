@@ -1,17 +1,21 @@
-"""Members from the libraries people use, and the way back.
+"""Members from other libraries, and stacked posteriors for other libraries.
 
-Each file imports its library only when it is used.
+Each module imports its library only when it is used.
 """
 
 from drystone.adapters.bayesflow import from_bayesflow
 from drystone.adapters.files import from_files, to_file
 from drystone.adapters.functions import from_functions, from_likelihood, from_ratio
 from drystone.adapters.lampe import from_lampe
+from drystone.adapters.member import Density, Member, Sampler
 from drystone.adapters.restrict import restrict
 from drystone.adapters.sbi import from_sbi
 from drystone.adapters.zuko import from_zuko
 
 __all__ = [
+    "Density",
+    "Member",
+    "Sampler",
     "from_bayesflow",
     "from_files",
     "from_functions",

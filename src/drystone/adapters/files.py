@@ -1,4 +1,4 @@
-"""A table out of one file per member: what cluster jobs have written, collected, checked and counted."""
+"""Tables from one file per member, as written by the jobs of a cluster."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, checked
 from drystone._files import recover, replacing
@@ -26,9 +27,9 @@ __all__ = ["SUFFIXES", "FileDraws", "from_files", "opened", "to_file"]
 
 HDF5 = (".nc", ".h5", ".hdf5")
 SUFFIXES = (".npz", ".zarr", *HDF5)
-# What reads and writes each; the others are HDF5.
+# Libraries that read and write each format; the other formats are HDF5.
 LIBRARIES = {".npz": (), ".zarr": ("zarr",)}
-# The axes of each array, as in a table but for the members: N simulations, S draws, d parameters, L levels.
+# The axes of each array, as in a table without K: N simulations, S draws, d parameters, L levels.
 AXES = {name: statistic.axes.replace("K", "") for name, statistic in SCHEMA.items()}
 AXES |= {"levels": "L", "theta": ROW_ARRAYS["theta"], "y": ROW_ARRAYS["y"]}
 
@@ -36,29 +37,29 @@ AXES |= {"levels": "L", "theta": ROW_ARRAYS["theta"], "y": ROW_ARRAYS["y"]}
 def to_file(
     path: str | os.PathLike[str],
     *,
-    log_q: Any = None,
-    draws: Any = None,
-    rank: Any = None,
-    mean: Any = None,
-    cov: Any = None,
-    quantiles: Mapping[float, Any] | None = None,
-    theta: Any = None,
-    y: Any = None,
+    log_q: ArrayLike | None = None,
+    draws: ArrayLike | None = None,
+    rank: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    cov: ArrayLike | None = None,
+    quantiles: Mapping[float, ArrayLike] | None = None,
+    theta: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     name: str | None = None,
 ) -> None:
-    """Write what one member says of N simulations, whole or not at all: the last line of a job.
+    """Write the statistics of one member on N simulations to a file, whole or not at all.
 
     Args:
-        path: ending in ``.npz``, ``.zarr``, ``.h5``, ``.hdf5`` or ``.nc`` (which decides the format).
-        log_q: log densities, (N,).
-        draws: (N, S, d).
-        rank: share of draws ≤ theta, (N, d).
-        mean: (N, d).
-        cov: (N, d, d).
-        quantiles: ``{level: (N, d)}``.
-        theta: the parameters of the simulations, (N, d), by which files are checked against each other.
-        y: their data, (N, ...).
-        name: the member's; None for the file's name without its suffix.
+        path: Path that ends in ``.npz``, ``.zarr``, ``.h5``, ``.hdf5`` or ``.nc``, which decides the format.
+        log_q: Log densities, (N,).
+        draws: Draws, (N, S, d).
+        rank: Share of draws ≤ theta, (N, d).
+        mean: Means, (N, d).
+        cov: Covariances, (N, d, d).
+        quantiles: Quantiles by level, ``{level: (N, d)}``.
+        theta: Parameters of the simulations, (N, d), by which files are checked against each other.
+        y: Data of the simulations, (N, ...).
+        name: Name of the member; None for the file's name without its suffix.
 
     Example:
         >>> import tempfile
@@ -82,15 +83,15 @@ def to_file(
     suffix = _suffix(path)
     with replacing(path) as temporary:
         if suffix == ".npz":
-            with temporary.open("wb") as file:  # given a name, NumPy would add a suffix to it
-                labelled = arrays if name is None else {**arrays, "name": np.array(name)}
-                np.savez(file, allow_pickle=False, **labelled)
+            with temporary.open("wb") as file:  # NumPy would add a suffix to a path
+                entries = arrays if name is None else {**arrays, "name": np.array(name)}
+                np.savez(file, allow_pickle=False, **entries)
         elif suffix == ".zarr":
             import zarr
 
             group = zarr.open_group(temporary, mode="w")
             for key, array in arrays.items():
-                # Every chunk, also one of zeros, so that a missing one says that writing was interrupted.
+                # Every chunk is written, also one of zeros, so that a missing one shows an interruption.
                 group.create_array(key, data=array, chunks=_chunks(array), config={"write_empty_chunks": True})
             group.attrs.update({} if name is None else {"name": name})
         else:
@@ -98,7 +99,7 @@ def to_file(
 
 
 def _data(y: np.ndarray, N: int) -> np.ndarray:
-    """y, checked."""
+    """Return y; raise if its type or shape is wrong."""
     if y.dtype.kind not in "fiub":
         raise TypeError(f"`y` must hold real numbers; got dtype {y.dtype}.")
     if y.ndim == 0 or len(y) != N:
@@ -107,7 +108,7 @@ def _data(y: np.ndarray, N: int) -> np.ndarray:
 
 
 def _write_hdf5(path: Path, arrays: Mapping[str, np.ndarray], name: str | None) -> None:
-    """As netCDF, which is HDF5 with named dimensions, so that xarray opens it too."""
+    """Write netCDF, which is HDF5 with named dimensions, so that xarray opens it too."""
     import xarray
 
     named = {key: (named_axes(AXES[key], array.ndim), array) for key, array in arrays.items()}
@@ -117,11 +118,11 @@ def _write_hdf5(path: Path, arrays: Mapping[str, np.ndarray], name: str | None) 
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
-    """The arrays of a file by name, read when sliced (``arrays["draws"][...]``); ``name`` is a string."""
+    """Yield the arrays of a file by name, read when sliced (``arrays["draws"][...]``); ``name`` is a string."""
     suffix = _suffix(path)
     recover(path)
     if suffix == ".npz":
-        # Opened here, because NumPy leaves a file that it cannot read open.
+        # Opened here, because NumPy does not close a file that it cannot read.
         with Path(path).open("rb") as binary, np.load(binary, allow_pickle=False) as file:
             yield _Npz(file)
     elif suffix == ".zarr":
@@ -131,7 +132,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
         _refuse_table(group.attrs)
         arrays = dict(group.arrays())
         for key, array in arrays.items():
-            # What was never written reads as zeros.
+            # A missing chunk is read as zeros.
             if array.nchunks_initialized < array.nchunks:
                 raise ValueError(f"`{key}` has {array.nchunks_initialized} of {array.nchunks} chunks")
         yield {**arrays, **_name(group.attrs)}
@@ -145,7 +146,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
 
 
 class _Npz(Mapping[str, Any]):
-    """An NPZ file whose arrays are read when they are looked at."""
+    """An NPZ file whose arrays are read on access."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -172,14 +173,14 @@ def _name(attributes: Any) -> dict[str, str]:
 def _suffix(path: str | os.PathLike[str]) -> str:
     suffix = Path(path).suffix
     if suffix not in SUFFIXES:
-        raise ValueError(f"a member's file ends in one of {', '.join(SUFFIXES)}; got {os.fspath(path)!r}.")
+        raise ValueError(f"a member's file must end in one of {', '.join(SUFFIXES)}; got {os.fspath(path)!r}.")
     for module in LIBRARIES.get(suffix, ("xarray", "h5netcdf", "h5py")):
         require(module, "files", f"a `{suffix}` file")
     return suffix
 
 
 def _chunks(array: np.ndarray) -> tuple[int, ...]:
-    """Whole rows, about 16 MB of them."""
+    """Return chunks of whole rows, about 16 MB each."""
     row = array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=int))
     return (max(1, min(len(array), 2**24 // max(row, 1))), *array.shape[1:])
 
@@ -187,49 +188,48 @@ def _chunks(array: np.ndarray) -> tuple[int, ...]:
 def from_files(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
-    theta: Any = None,
-    y: Any = None,
+    theta: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     expected: int | np.integer | Sequence[str] | None = None,
     missing: Literal["raise", "drop"] = "raise",
     parameters: Sequence[str] | None = None,
 ) -> Table:
-    """Return the table of members that lie in a file each, as :func:`drystone.adapters.to_file` writes them.
+    """Return the table of members in one file each, as written by :func:`drystone.adapters.to_file`.
 
-    Files are checked against each other: the same sizes and simulations, both θ and y. What most of them have is
-    taken for right, so that the message names the odd ones. Fields that some lack are not in the table, with a
-    warning that names the members that lack them. Draws stay on disk and are read one member at a time.
+    Files are checked against each other: they must have the same sizes and simulations, both θ and y. The majority
+    counts as right, so that the message names the files that differ from it. Fields that some files lack are not
+    in the table, with a warning that names these members. Draws stay on disk and are read one member at a time.
 
     Args:
-        paths: a glob pattern (``"members/*.npz"``) or the files.
-        theta: parameters of the simulations, (N, d); None for those in the files.
-        y: their data, (N, ...); None for those in the files, if any.
-        expected: the members' names, or how many there should be, neither fewer nor more. Without it a job that
-            wrote nothing is not missed.
-        missing: "raise" if a file is missing, cannot be read or does not fit the others, or "drop" it, warn, and
-            list it in ``table.left_out``; either way all of them are named.
-        parameters: the parameters' names.
+        paths: A glob pattern (``"members/*.npz"``) or the files.
+        theta: Parameters of the simulations, (N, d); None for those in the files.
+        y: Data of the simulations, (N, ...); None for those in the files, if any.
+        expected: Names of the members, or their exact number. Without it a job that wrote no file goes unnoticed.
+        missing: "raise" if a file is missing, cannot be read or differs from the others, or "drop" it, warn, and
+            list it in ``table.left_out``; either way all such files are named.
+        parameters: Names of the parameters.
     """
     if missing not in ("raise", "drop"):
         raise ValueError(f'`missing` must be "raise" or "drop"; got {missing!r}.')
     left_out = LeftOut()
-    files = _readable(_found(paths), left_out)
-    files = _of_one_size(files, left_out)
-    files = _agreeing("theta", theta, files, left_out)
-    files = _agreeing("y", y, files, left_out)
-    files = _expected(files, expected, left_out)
-    files, fields = _with_common_fields(files, left_out)
+    files = _read_all(_find(paths), left_out)
+    files = _select_shapes(files, left_out)
+    files = _select_rows("theta", theta, files, left_out)
+    files = _select_rows("y", y, files, left_out)
+    files = _select_expected(files, expected, left_out)
+    files, fields = _select_fields(files, left_out)
     if left_out:
         lines = "\n".join(f"  {name}: {reason}" for name, reason in left_out.items())
         message = f"{len(left_out)} members are missing or unusable:\n{lines}"
         if missing == "raise" or not files:
             raise ValueError(
-                f'{message}\nRun their jobs again, or go on with the others: missing="drop" '
+                f'{message}\nRun their jobs again, or continue with the others: missing="drop" '
                 "(--drop on the command line)."
             )
-        warnings.warn(f"{message}\nGoing on with the other {len(files)}.", stacklevel=2)
+        warnings.warn(f"{message}\nContinuing with the other {len(files)}.", stacklevel=2)
     _warn_of_fields(files)
-    held = {key: next((f.arrays[key] for f in files if key in f.arrays), None) for key in ("theta", "y")}
-    theta, y = held["theta"] if theta is None else theta, held["y"] if y is None else y
+    stored = {key: next((f.arrays[key] for f in files if key in f.arrays), None) for key in ("theta", "y")}
+    theta, y = stored["theta"] if theta is None else theta, stored["y"] if y is None else y
     if theta is None:
         raise ValueError(
             "no file has `theta`: write it into the files, ds.adapters.to_file(..., theta=...), or pass `theta`."
@@ -251,7 +251,7 @@ def from_files(
 
 @dataclass(frozen=True)
 class MemberFile:
-    """What has been read of a file: everything but the draws."""
+    """The contents of a member's file except the draws."""
 
     path: Path
     name: str
@@ -261,15 +261,15 @@ class MemberFile:
 
 
 class LeftOut(dict[str, str]):
-    """Reasons by member; by file, if a member of that name is left out already."""
+    """Reasons by member; by file, if a member of that name is already left out."""
 
     def note(self, name: str, path: Path, reason: str) -> None:
-        """Note why a file is not used."""
+        """Add the reason why a file is not used."""
         self[str(path) if name in self else name] = f"{path} {reason}"
 
 
 class FileDraws:
-    """Draws (K, N, S, d) in a file each; a member's are read when it is looked at."""
+    """Draws (K, N, S, d) in one file per member, each read on access."""
 
     def __init__(self, files: Sequence[MemberFile]) -> None:
         N, S, *rest = files[0].shapes["draws"]
@@ -292,29 +292,29 @@ class FileDraws:
         return np.asarray(self[:], dtype)
 
 
-def _found(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The files in natural order: member_2 before member_10."""
+def _find(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files, those of a pattern in natural order: member_2 before member_10."""
     if isinstance(paths, str | os.PathLike):
-        found = [Path(path) for path in glob.glob(os.fspath(paths))]
-        if not found:
+        files = [Path(path) for path in glob.glob(os.fspath(paths))]
+        if not files:
             raise FileNotFoundError(f"no file matches {os.fspath(paths)!r}.")
-        pieces = {p: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", str(p))] for p in found}
-        return sorted(found, key=pieces.__getitem__)
-    found = [Path(path) for path in paths]
-    if not found:
+        pieces = {p: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", str(p))] for p in files}
+        return sorted(files, key=pieces.__getitem__)
+    files = [Path(path) for path in paths]
+    if not files:
         raise ValueError("`paths` is empty.")
-    return found
+    return files
 
 
-def _readable(paths: Sequence[Path], left_out: LeftOut) -> list[MemberFile]:
-    """Read all but the draws of each file; of what cannot be read say why."""
+def _read_all(paths: Sequence[Path], left_out: LeftOut) -> list[MemberFile]:
+    """Return the contents of each file except the draws; leave out files that cannot be read."""
     files = []
     for path in paths:
         try:
             files.append(_read(path))
-        except ImportError:  # a library is missing: no fault of the file
+        except ImportError:  # a library is missing: not an error of the file
             raise
-        except Exception as error:  # whatever a broken file of one of four formats makes its reader raise
+        except Exception as error:  # readers of four formats raise many types for a broken file
             left_out.note(path.stem, path, f"cannot be read ({type(error).__name__}: {error})")
     return files
 
@@ -323,56 +323,59 @@ def _read(path: Path) -> MemberFile:
     if not path.exists():
         raise FileNotFoundError("no such file")
     with opened(path) as arrays:
-        held = {key: np.asarray(arrays[key][...]) for key in arrays if key not in ("draws", "name")}
+        contents = {key: np.asarray(arrays[key][...]) for key in arrays if key not in ("draws", "name")}
         shapes = {key: tuple(arrays[key].shape) for key in SCHEMA if key in arrays}
         if not shapes:
             raise ValueError(f"it has none of {', '.join(SCHEMA)}, only {list(arrays)}")
-        numbers = [key for key in AXES if key in arrays and arrays[key].ndim == 0]
-        if numbers:
-            raise ValueError(f"`{numbers[0]}` is a single number, not an array")
+        scalars = [key for key in AXES if key in arrays and arrays[key].ndim == 0]
+        if scalars:
+            raise ValueError(f"`{scalars[0]}` is a single number, not an array")
         if "log_q" in shapes and len(shapes["log_q"]) != 1:
-            raise ValueError(f"`log_q` must be (N,), for a file holds one member; got {shapes['log_q']}")
+            raise ValueError(f"`log_q` must be (N,), because a file holds one member; got {shapes['log_q']}")
         dtype = arrays["draws"].dtype if "draws" in shapes else None
-        return MemberFile(path, str(arrays.get("name", path.stem)), held, shapes, dtype)
+        return MemberFile(path, str(arrays.get("name", path.stem)), contents, shapes, dtype)
 
 
-def _of_one_size(files: list[MemberFile], left_out: LeftOut) -> list[MemberFile]:
-    """Those whose fields have the usual shapes, and a name of their own."""
+def _select_shapes(files: list[MemberFile], left_out: LeftOut) -> list[MemberFile]:
+    """Return the files whose fields have the most common shapes and whose name is unique."""
 
-    def described(file: MemberFile, key: str) -> str:
+    def describe(file: MemberFile, key: str) -> str:
         levels = file.arrays["levels"].tolist() if "levels" in file.arrays else None
         return f"{key} {file.shapes[key]}" + (f" at levels {levels}" if key == "quantiles" else "")
 
-    usual = {key: _usual([described(f, key) for f in files if key in f.shapes]) for key in SCHEMA}
-    kept: dict[str, MemberFile] = {}
+    common = {key: _most_common([describe(f, key) for f in files if key in f.shapes]) for key in SCHEMA}
+    selected: dict[str, MemberFile] = {}
     for file in files:
-        odd = [key for key in file.shapes if described(file, key) != usual[key]]
-        if odd:
-            left_out.note(file.name, file.path, f"has {described(file, odd[0])}; the others have {usual[odd[0]]}")
-        elif file.name in kept:
-            left_out[str(file.path)] = f"it has the name {file.name!r}, as {kept[file.name].path} has"
+        different = [key for key in file.shapes if describe(file, key) != common[key]]
+        if different:
+            key = different[0]
+            left_out.note(file.name, file.path, f"has {describe(file, key)}; the others have {common[key]}")
+        elif file.name in selected:
+            left_out[str(file.path)] = f"it has the name {file.name!r}, as {selected[file.name].path} has"
         else:
-            kept[file.name] = file
-    return list(kept.values())
+            selected[file.name] = file
+    return list(selected.values())
 
 
-def _agreeing(key: str, given: Any, files: list[MemberFile], left_out: LeftOut) -> list[MemberFile]:
-    """Those with the theta or y given, or else with the usual one, up to single precision; or with none."""
-    if given is not None and as_numpy(given).ndim == 0:
-        raise ValueError(f"`{key}` must have a row for each simulation; got the single number {given!r}.")
-    held = {file.name: _flat(file.arrays[key]) for file in files if key in file.arrays}
-    if not held:
+def _select_rows(
+    key: str, expected: ArrayLike | None, files: list[MemberFile], left_out: LeftOut
+) -> list[MemberFile]:
+    """Return the files with the expected, else the most common, theta or y up to single precision, or without."""
+    if expected is not None and as_numpy(expected).ndim == 0:
+        raise ValueError(f"`{key}` must have one row per simulation; got the single number {expected!r}.")
+    stored = {file.name: _flat(file.arrays[key]) for file in files if key in file.arrays}
+    if not stored:
         return files
-    if given is not None:
-        reference = _flat(as_numpy(given))
+    if expected is not None:
+        reference = _flat(as_numpy(expected))
     else:
-        by_bytes = {rows.astype(np.float32).tobytes(): rows for rows in held.values()}
-        reference = by_bytes[_usual([rows.astype(np.float32).tobytes() for rows in held.values()])]
+        by_bytes = {rows.astype(np.float32).tobytes(): rows for rows in stored.values()}
+        reference = by_bytes[_most_common([rows.astype(np.float32).tobytes() for rows in stored.values()])]
     # A number near zero in a column of large ones has lost more than its own last digits.
     scale = 1e-6 * np.nan_to_num(reference.std(0))
-    kept = []
+    selected = []
     for file in files:
-        rows = held.get(file.name, reference)
+        rows = stored.get(file.name, reference)
         if rows.shape != reference.shape:
             left_out.note(file.name, file.path, f"has {key} of shape {rows.shape}, not {reference.shape}")
         elif not (same := np.isclose(rows, reference, atol=scale, equal_nan=True).all(1)).all():
@@ -380,51 +383,53 @@ def _agreeing(key: str, given: Any, files: list[MemberFile], left_out: LeftOut) 
             reason = f"has {key} of other simulations, first in row {row}: {rows[row]} and not {reference[row]}"
             left_out.note(file.name, file.path, reason)
         else:
-            kept.append(file)
-    return kept
+            selected.append(file)
+    return selected
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
-    """An array (N, ...) as (N, the rest)."""
+    """Return an array (N, ...) with all other axes joined into one."""
     return array.reshape(len(array), int(np.prod(array.shape[1:])))
 
 
-def _with_common_fields(files: list[MemberFile], left_out: LeftOut) -> tuple[list[MemberFile], set[str]]:
-    """The fields that all files have; if there is none, those files that have the usual fields."""
+def _select_fields(files: list[MemberFile], left_out: LeftOut) -> tuple[list[MemberFile], set[str]]:
+    """Return the files and the fields that all have; if there is none, the files with the most common fields."""
     if not files:
         return files, set()
     common = set.intersection(*(set(file.shapes) for file in files))
     if not common:
-        usual = _usual([tuple(file.shapes) for file in files])
+        fields = _most_common([tuple(file.shapes) for file in files])
         for file in files:
-            if tuple(file.shapes) != usual:
-                has, others = ", ".join(file.shapes), ", ".join(usual)
-                left_out.note(file.name, file.path, f"has only {has}; others have {others}: nothing in common")
-        return [file for file in files if tuple(file.shapes) == usual], set(usual)
+            if tuple(file.shapes) != fields:
+                own, others = ", ".join(file.shapes), ", ".join(fields)
+                left_out.note(file.name, file.path, f"has only {own}; others have {others}: nothing in common")
+        return [file for file in files if tuple(file.shapes) == fields], set(fields)
     return files, common
 
 
 def _warn_of_fields(files: list[MemberFile]) -> None:
     """Warn of fields that only some files have, and name the members that lack them."""
     for key in SCHEMA:
-        without = [file.name for file in files if key not in file.shapes]
-        if 0 < len(without) < len(files):
+        lacking = [file.name for file in files if key not in file.shapes]
+        if 0 < len(lacking) < len(files):
             warnings.warn(
-                f"the table has no `{key}`, which the files of these lack: {first_few(without)}.", stacklevel=3
+                f"the table has no `{key}`, which is missing in the files of {first_few(lacking)}.", stacklevel=3
             )
 
 
-def _expected(files: list[MemberFile], expected: Any, left_out: LeftOut) -> list[MemberFile]:
-    """Those expected, in that order; what is not there at all is noted."""
+def _select_expected(
+    files: list[MemberFile], expected: int | np.integer | Sequence[str] | None, left_out: LeftOut
+) -> list[MemberFile]:
+    """Return the expected files in their order; those that do not exist are left out."""
     if expected is None:
         return files
     if isinstance(expected, int | np.integer):
-        found = len(files) + len(left_out)
-        if found < expected:
-            left_out[f"{expected - found} more"] = f"expected {expected} files, found {found}"
-        elif found > expected:
+        count = len(files) + len(left_out)
+        if count < expected:
+            left_out[f"{expected - count} more"] = f"expected {expected} files, found {count}"
+        elif count > expected:
             names = ", ".join(file.name for file in files)
-            left_out[f"{found - expected} too many"] = f"expected {expected} files, found {found}; usable: {names}"
+            left_out[f"{count - expected} too many"] = f"expected {expected} files, found {count}; usable: {names}"
         return files
     if isinstance(expected, str):
         raise TypeError(f"`expected` must be names or a number; got the string {expected!r}.")
@@ -438,8 +443,8 @@ def _expected(files: list[MemberFile], expected: Any, left_out: LeftOut) -> list
     return [by_name[name] for name in expected if name in by_name]
 
 
-def _usual(values: list[Any]) -> Any:
-    """The most common value."""
+def _most_common(values: list[Any]) -> Any:
+    """Return the most common value, or None if there is none."""
     return Counter(values).most_common(1)[0][0] if values else None
 
 

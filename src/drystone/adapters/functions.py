@@ -1,4 +1,4 @@
-"""Members out of functions you have written."""
+"""Members from a user's own functions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from drystone.adapters.member import Member
 from drystone.adapters.restrict import restrict
 
 __all__ = ["FunctionLikelihood", "FunctionMember", "from_functions", "from_likelihood", "from_ratio"]
@@ -17,20 +18,20 @@ def from_functions(
     log_prob: Callable[..., Any] | None = None,
     sample: Callable[..., Any] | None = None,
     *,
-    prior: Any = None,
+    prior: object = None,
     error: float = 0.05,
-) -> Any:
-    """A member out of a density, a sampler, or both.
+) -> Member:
+    """Return a member that consists of a density, a sampler, or both.
 
     Args:
-        log_prob: theta (N, d) and y (N, ...) to log densities of the paired rows, (N,).
-        sample: n and y (N, ...) to draws (n, N, d). If it has a parameter ``seed`` it is given one; else torch's
-            and NumPy's global generators are set for it and put back.
-        prior: hold the member to the support of this prior; see :func:`drystone.adapters.restrict`.
-        error: see there.
+        log_prob: Maps theta (N, d) and y (N, ...) to log densities of the paired rows, (N,).
+        sample: Maps n and y (N, ...) to draws (n, N, d). If it has a parameter ``seed``, an integer is passed for
+            it; otherwise torch's and NumPy's global generators are set for the call and restored.
+        prior: Restrict the member to the support of this prior; see :func:`drystone.adapters.restrict`.
+        error: See :func:`drystone.adapters.restrict`.
 
     Returns:
-        a member, without the method that was not given.
+        A member, without the method whose function is None.
 
     Example:
         >>> member = from_functions(log_prob=lambda theta, y: -abs(theta - y).sum(1) - 0.6931471805599453)
@@ -46,7 +47,10 @@ def from_functions(
 
 
 class FunctionMember:
-    """Functions as methods; one that was not given is not there."""
+    """A member whose methods are functions; a method whose function is None is missing."""
+
+    log_prob: Callable[..., Any]
+    sample: Callable[..., Any]
 
     def __init__(self, log_prob: Callable[..., Any] | None, sample: Callable[..., Any] | None) -> None:
         if log_prob is not None:

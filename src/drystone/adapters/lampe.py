@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import nn
 
+from drystone.adapters.member import Member
 from drystone.adapters.restrict import restrict
 from drystone.adapters.zuko import FlowMember
 
 __all__ = ["from_lampe"]
 
 
-def from_lampe(estimator: nn.Module, *, prior: Any = None, error: float = 0.05) -> Any:
-    """A member from lampe's ``NPE`` or ``FMPE``: ``estimator.flow(y)`` is a distribution over θ.
+def from_lampe(estimator: nn.Module, *, prior: object = None, error: float = 0.05) -> Member:
+    """Return a member from lampe's ``NPE`` or ``FMPE``, for which ``estimator.flow(y)`` is a distribution over θ.
 
     Args:
-        estimator: trained; it is put into evaluation mode.
-        prior: hold the member to the support of this prior; see :func:`drystone.adapters.restrict`.
-        error: see there.
+        estimator: The trained estimator; it is put into evaluation mode.
+        prior: Restrict the member to the support of this prior; see :func:`drystone.adapters.restrict`.
+        error: See :func:`drystone.adapters.restrict`.
     """
     flow = getattr(estimator, "flow", None)
     if not isinstance(estimator, nn.Module) or not callable(flow):

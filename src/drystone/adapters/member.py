@@ -1,9 +1,9 @@
-"""Members: what a single approximate posterior must be able to do, whatever library it comes from.
+"""Members: the interface of a single approximate posterior, whatever library it comes from.
 
-A member is anything with ``log_prob(theta, y) -> (N,)`` for paired rows and ``sample(n, y) -> (n, N, d)``; either
-may be missing (MCMC draws have no density, some densities no sampler). Arguments are NumPy arrays; the answers
-may be NumPy arrays or torch tensors. If ``sample`` has a parameter ``seed`` it is given one. The arrays that a
-member is called with are copies; changing them in place is an error.
+A member has ``log_prob(theta, y) -> (N,)`` for paired rows, ``sample(n, y) -> (n, N, d)``, or both: MCMC draws
+have no density, some densities no sampler. Arguments are NumPy arrays; results may be NumPy arrays or torch
+tensors. If ``sample`` has a parameter ``seed``, an integer is passed for it. A member is called with copies of the
+arrays; changing them in place is an error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -20,22 +20,48 @@ from drystone._arrays import as_numpy
 from drystone._parallel import seeded
 from drystone.errors import IntractableError, SamplingError
 
-__all__ = ["Member", "draw", "name_members"]
+if TYPE_CHECKING:
+    import torch
 
-# Libraries whose posteriors have methods of our names with other arguments.
+__all__ = ["CheckedMember", "Density", "Member", "Sampler", "draw", "name_members"]
+
+# Libraries whose posteriors have methods of these names with other arguments.
 FOREIGN = ("bayesflow", "lampe", "sbi", "zuko")
 
 
-def draw(posterior: Any, n: int, y: np.ndarray, seed: int, isolated: bool = True) -> np.ndarray:
-    """n draws of a member for each row of y, (n, N, d), with ``seed`` whether or not its ``sample`` takes one.
+class Density(Protocol):
+    """A member with a density q(θ | y); without a sampler the table lacks the statistics of draws."""
+
+    def log_prob(self, theta: np.ndarray, y: np.ndarray, /) -> np.ndarray | torch.Tensor:
+        """Return log q(θ_n | y_n), (N,), for paired rows theta (N, d) and y (N, ...)."""
+        ...
+
+
+class Sampler(Protocol):
+    """A member that draws from q(θ | y); without a density the table lacks ``log_q``."""
+
+    def sample(self, n: int, y: np.ndarray, /, *args: Any, **kwargs: Any) -> np.ndarray | torch.Tensor:
+        """Return n draws from q(· | y_i) for each row of y (N, ...), (n, N, d).
+
+        A further parameter ``seed`` is optional; equal seeds must give equal draws.
+        """
+        ...
+
+
+class Member(Density, Sampler, Protocol):
+    """A member with both a density and a sampler."""
+
+
+def draw(posterior: Sampler, n: int, y: np.ndarray, seed: int, isolated: bool = True) -> np.ndarray:
+    """Return n draws of a member for each row of y, (n, N, d), the same for the same seed.
 
     Args:
-        posterior: the member itself.
-        n: draws a row.
-        y: data, (N, ...).
-        seed: given to a member whose ``sample`` takes one.
-        isolated: run a member that takes none with torch's and NumPy's global generators set to the seed, and
-            put them back; else it uses the generators as they stand.
+        posterior: The member.
+        n: Draws per row.
+        y: Data, (N, ...).
+        seed: Passed to ``sample`` if it has a parameter ``seed``.
+        isolated: If ``sample`` has no such parameter, set torch's and NumPy's global generators to the seed and
+            restore them afterwards; otherwise leave the generators as they are.
     """
     if "seed" in inspect.signature(posterior.sample).parameters:
         return as_numpy(posterior.sample(n, y, seed=seed))
@@ -44,17 +70,17 @@ def draw(posterior: Any, n: int, y: np.ndarray, seed: int, isolated: bool = True
 
 
 @dataclass(frozen=True)
-class Member:
-    """A posterior with its name, whose answers are checked.
+class CheckedMember:
+    """A member with its name, whose results are checked.
 
     Attributes:
-        name: for messages.
-        posterior: the member itself.
-        d: how many parameters it must speak of.
+        name: Name for messages.
+        posterior: The member itself.
+        d: Expected number of parameters.
     """
 
     name: str
-    posterior: Any
+    posterior: Density | Sampler
     d: int
 
     def __post_init__(self) -> None:
@@ -69,79 +95,79 @@ class Member:
         if library in FOREIGN:
             raise TypeError(
                 f"member {self.name!r} is a {type(self.posterior).__name__} of {library}, whose methods have "
-                f"other arguments than ours; wrap it: ds.adapters.from_{library}(...)."
+                f"other arguments than a member's; wrap it: ds.adapters.from_{library}(...)."
             )
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """log q(θ_n | y_n) for paired rows theta (N, d), y (N, ...): (N,)."""
-        log_prob_of = self._method("log_prob", "density")
+        """Return log q(θ_n | y_n), (N,), for paired rows theta (N, d) and y (N, ...)."""
+        self._check_has("log_prob", "density")
         try:
-            with self._copies(theta=theta, y=y) as (own_theta, own_y):
-                answer = log_prob_of(own_theta, own_y)
-        except SamplingError as error:  # an acceptance rate stands behind some densities
+            with self._copies(theta=theta, y=y) as (theta_copy, y_copy):
+                values = cast(Density, self.posterior).log_prob(theta_copy, y_copy)
+        except SamplingError as error:  # some densities contain an estimated acceptance rate
             raise SamplingError(f"member {self.name!r}: {error}") from error
-        log_prob = np.asarray(as_numpy(answer), float)
+        log_prob = np.asarray(as_numpy(values), float)
         if log_prob.shape != (len(theta),):
             raise ValueError(
-                f"`log_prob` of member {self.name!r} must give shape (N,) = ({len(theta)},) for paired rows; "
+                f"`log_prob` of member {self.name!r} must return shape (N,) = ({len(theta)},) for paired rows; "
                 f"got {log_prob.shape}."
             )
         return log_prob
 
     def sample(self, n: int, y: np.ndarray, seed: int, isolated: bool = True) -> np.ndarray:
-        """n draws from q(· | y_i) for each row of y (N, ...): (n, N, d).
+        """Return n draws from q(· | y_i) for each row of y (N, ...), (n, N, d).
 
         Args:
-            n: draws a row.
-            y: data, (N, ...).
-            seed: same seed, same draws.
-            isolated: see :func:`draw`.
+            n: Draws per row.
+            y: Data, (N, ...).
+            seed: Seed; equal seeds give equal draws.
+            isolated: See :func:`draw`.
         """
-        self._method("sample", "sampler")
+        self._check_has("sample", "sampler")
         try:
-            with self._copies(y=y) as (own_y,):
-                draws = draw(self.posterior, n, own_y, seed, isolated)
+            with self._copies(y=y) as (y_copy,):
+                draws = draw(cast(Sampler, self.posterior), n, y_copy, seed, isolated)
         except SamplingError as error:
             raise SamplingError(f"member {self.name!r}: {error}") from error
         if draws.shape != (n, len(y), self.d):
             raise ValueError(
-                f"`sample` of member {self.name!r} must give shape (n, N, d) = ({n}, {len(y)}, {self.d}); "
+                f"`sample` of member {self.name!r} must return shape (n, N, d) = ({n}, {len(y)}, {self.d}); "
                 f"got {draws.shape}."
             )
         return draws
 
     @contextmanager
     def _copies(self, **arrays: np.ndarray) -> Iterator[list[np.ndarray]]:
-        """Yield copies of the arrays for the member to work on; raise if it has changed them."""
+        """Yield copies of the arrays for a call of the member; raise if it has changed them."""
         copies = [np.array(array, order="C") for array in arrays.values()]
         yield copies
         for (name, array), copy in zip(arrays.items(), copies, strict=True):
             if copy.tobytes() != array.tobytes():  # NaN is equal to itself
                 raise ValueError(f"member {self.name!r} changed `{name}` in place; work on a copy.")
 
-    def _method(self, name: str, noun: str) -> Any:
-        method = getattr(self.posterior, name, None)
-        if method is None:
+    def _check_has(self, name: str, noun: str) -> None:
+        if getattr(self.posterior, name, None) is None:
             raise IntractableError(
                 f"member {self.name!r} ({type(self.posterior).__name__}) has no `{name}`, so no {noun}. "
                 "Use a score and a form that do not need it, or leave the member out."
             )
-        return method
 
 
 def name_members(
-    members: Mapping[str, Any] | Sequence[Any], names: Sequence[str], parameters: Sequence[str]
-) -> tuple[Member, ...]:
-    """Members in the order of ``names``: a mapping by its keys, an ensemble by its names, a sequence as it stands.
+    members: Mapping[str, Density | Sampler] | Sequence[Density | Sampler],
+    names: Sequence[str],
+    parameters: Sequence[str],
+) -> tuple[CheckedMember, ...]:
+    """Return checked members in the order of ``names``.
 
     Args:
-        members: posteriors by name, or in order.
-        names: the names expected, in order.
-        parameters: the names of θ.
+        members: A mapping, matched by its keys; an ensemble, by its names; or a sequence in this order.
+        names: The expected names.
+        parameters: The names of θ.
     """
-    own = getattr(members, "names", None)
-    if own is not None and not isinstance(members, Mapping):
-        members = dict(zip(own, members, strict=True))
+    ensemble_names = getattr(members, "names", None)
+    if ensemble_names is not None and not isinstance(members, Mapping):
+        members = dict(zip(ensemble_names, members, strict=True))
     if isinstance(members, Mapping):
         missing = [name for name in names if name not in members]
         if missing:
@@ -150,4 +176,5 @@ def name_members(
     members = list(members)
     if len(members) != len(names):
         raise ValueError(f"expected {len(names)} `members` ({', '.join(names[:3])}, …); got {len(members)}.")
-    return tuple(Member(name, member, len(parameters)) for name, member in zip(names, members, strict=True))
+    d = len(parameters)
+    return tuple(CheckedMember(name, member, d) for name, member in zip(names, members, strict=True))

@@ -1,7 +1,7 @@
 """Stacked posteriors in ArviZ's layout: groups of arrays with leading dimensions ``chain`` and ``draw``.
 
-ArviZ from version 1 on works with an ``xarray.DataTree``, before that with its own ``InferenceData``; what is
-returned is what the installed one takes. It need not be installed: a ``DataTree`` is xarray's.
+ArviZ works with an ``xarray.DataTree`` from version 1 on, before that with its own ``InferenceData``; the
+functions return the type of the installed version. ArviZ need not be installed: a ``DataTree`` is xarray's.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def posterior_groups(
     member: np.ndarray | None,
     names: Sequence[str],
 ) -> Any:
-    """Draws at one observation as groups ``posterior``, ``observed_data`` and ``sample_stats``.
+    """Return draws at one observation as groups ``posterior``, ``observed_data`` and ``sample_stats``.
 
     Args:
-        parameters: names of θ, a variable each.
-        draws: (S, d).
-        y: the observation.
-        log_prob: of each draw, (S,), to be called ``lp``; or None.
-        member: which member each draw came from, (S,), or None.
-        names: the members' names.
+        parameters: Names of θ, one variable per parameter.
+        draws: Draws, (S, d).
+        y: The observation.
+        log_prob: Log density of each draw, (S,), stored as ``lp``; or None.
+        member: Index of the member of each draw, (S,), or None.
+        names: Names of the members.
     """
     groups = {"posterior": _chain(dict(zip(parameters, draws.T, strict=True)))}
     statistics = {"lp": log_prob, "member": member}
@@ -49,26 +49,26 @@ def posterior_groups(
 
 
 def ranks_group(parameters: Sequence[str], rank: np.ndarray) -> Any:
-    """Ranks (N, d) of true parameters as group ``prior_sbc``, which ArviZ's ``plot_ecdf_pit`` reads."""
+    """Return ranks (N, d) of true parameters as group ``prior_sbc``, which ArviZ's ``plot_ecdf_pit`` reads."""
     return _tree({"prior_sbc": _chain(dict(zip(parameters, rank.T, strict=True)))})
 
 
 def _chain(variables: Mapping[str, np.ndarray]) -> xarray.Dataset:
-    """Arrays (S,) as one chain."""
-    taken = [name for name in ("chain", "draw") if name in variables]
-    if taken:
-        raise ValueError(f"a parameter is called {taken[0]!r}, as a dimension of ArviZ is; rename it.")
+    """Return a dataset of arrays (S,) as one chain."""
+    reserved = [name for name in ("chain", "draw") if name in variables]
+    if reserved:
+        raise ValueError(f"a parameter has the name {reserved[0]!r} of a dimension of ArviZ; rename it.")
     size = len(next(iter(variables.values())))
     arrays = {name: (("chain", "draw"), np.asarray(values)[None]) for name, values in variables.items()}
     return xarray.Dataset(arrays, {"chain": [0], "draw": np.arange(size)})
 
 
 def _tree(groups: Mapping[str, xarray.Dataset]) -> Any:
-    made = {"created_at": datetime.now(UTC).isoformat(), "inference_library": "drystone"}
-    made["inference_library_version"] = __version__
-    groups = {name: dataset.assign_attrs(made) for name, dataset in groups.items()}
+    attributes = {"created_at": datetime.now(UTC).isoformat(), "inference_library": "drystone"}
+    attributes["inference_library_version"] = __version__
+    groups = {name: dataset.assign_attrs(attributes) for name, dataset in groups.items()}
     if find_spec("arviz_base") is None and find_spec("arviz") is not None:
-        import arviz  # pyright: ignore[reportMissingImports]: older than 1.0, where that is what there is
+        import arviz  # pyright: ignore[reportMissingImports]: older than 1.0, without DataTree
 
         return arviz.InferenceData(**groups)
     return xarray.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})

@@ -1,4 +1,4 @@
-"""The stacked posterior as one of sbi's: a ``NeuralPosterior`` with a default x, a potential and ``map()``."""
+"""The stacked posterior as a ``NeuralPosterior`` of sbi, with a default x, a potential and ``map()``."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ from drystone.posterior import StackedPosterior
 
 __all__ = ["StackedNeuralPosterior", "StackedPotential", "to_sbi", "to_sbi_ensemble"]
 
-# Differences are taken over this share of the posterior's standard deviation: wide enough for densities in single
+# Step of the differences in units of the posterior's standard deviation: wide enough for densities in single
 # precision (errors of about 1e-6 nats), narrow enough for their curvature.
 STEP = 0.01
-# Draws the standard deviation is read off.
+# Draws from which the standard deviation is computed.
 DRAWS = 200
 
 
 def to_sbi(stacked: StackedPosterior, prior: Any = None) -> StackedNeuralPosterior:
-    """Return the stacked posterior as a ``NeuralPosterior``; prior None for that of its first sbi member."""
+    """Return the stacked posterior as a ``NeuralPosterior``; the default prior is that of its first sbi member."""
     if prior is None:
-        ours = (sbi_posterior_of(member.posterior) for member in stacked.members)
-        prior = next((posterior.potential_fn.prior for posterior in ours if posterior is not None), None)
+        posteriors = (sbi_posterior_of(member.posterior) for member in stacked.members)
+        prior = next((posterior.potential_fn.prior for posterior in posteriors if posterior is not None), None)
     if prior is not None and not isinstance(prior, torch.distributions.Distribution):
         raise TypeError(f"`prior` must be a torch distribution, as sbi's priors are; got {type(prior).__name__}.")
     return StackedNeuralPosterior(stacked, prior)
 
 
 def to_sbi_ensemble(stacked: StackedPosterior) -> EnsemblePosterior:
-    """Return sbi's own ensemble of the members with weight, with the weights of the fit."""
+    """Return sbi's own ensemble of the members with positive weight, with the weights of the fit."""
     if not stacked.fit.form.is_mixture:
         raise ValueError(
-            f"only a Mixture is an EnsemblePosterior; this is {stacked.fit.form!r}. Use to_sbi(ensemble=False)."
+            f"only a Mixture is an EnsemblePosterior; got {stacked.fit.form!r}. Use to_sbi(ensemble=False)."
         )
-    carrying = [(m, w) for m, w in zip(stacked.members, stacked.weights.tolist(), strict=True) if w > 0]
-    posteriors = [sbi_posterior_of(member.posterior) for member, _ in carrying]
-    foreign = [member.name for (member, _), p in zip(carrying, posteriors, strict=True) if p is None]
+    weighted = [(m, w) for m, w in zip(stacked.members, stacked.weights.tolist(), strict=True) if w > 0]
+    posteriors = [sbi_posterior_of(member.posterior) for member, _ in weighted]
+    foreign = [member.name for (member, _), p in zip(weighted, posteriors, strict=True) if p is None]
     if foreign:
         raise ValueError(
             f"{foreign[:5]} are not members from sbi (ds.adapters.from_sbi); use to_sbi(ensemble=False)."
         )
-    kinds = sorted({type(posterior).__name__ for posterior in posteriors})
-    if len(kinds) > 1:
+    classes = sorted({type(posterior).__name__ for posterior in posteriors})
+    if len(classes) > 1:
         raise ValueError(
-            f"sbi's EnsemblePosterior has a density only if all posteriors are of one class; these are "
-            f"{', '.join(kinds)}. Use to_sbi(ensemble=False)."
+            f"sbi's EnsemblePosterior has a density only if all posteriors are of one class; got "
+            f"{', '.join(classes)}. Use to_sbi(ensemble=False)."
         )
-    weights = [weight for _, weight in carrying]
+    weights = [weight for _, weight in weighted]
     return EnsemblePosterior(posteriors, weights=weights, theta_transform=posteriors[0].theta_transform)
 
 
 class StackedNeuralPosterior(NeuralPosterior):
-    """A stacked posterior behind sbi's interface.
+    """A stacked posterior with sbi's interface.
 
     Args:
-        stacked: the posterior.
-        prior: a torch distribution, or None; ``map()`` climbs in the unbounded space of its support.
+        stacked: The posterior.
+        prior: A torch distribution, or None; ``map()`` optimizes in the unbounded space of its support.
     """
 
     def __init__(self, stacked: StackedPosterior, prior: Any) -> None:
@@ -77,29 +77,29 @@ class StackedNeuralPosterior(NeuralPosterior):
         show_progress_bars: bool = True,
         **kwargs: Any,
     ) -> Tensor:
-        """Exchangeable draws at one observation: (*sample_shape, d). ``seed`` is the only further option."""
+        """Return exchangeable draws at one observation, (*sample_shape, d); ``seed`` is the only other option."""
         return self.stacked.sample(sample_shape, self._x_else_default_x(x), **kwargs)
 
     def sample_batched(
         self, sample_shape: Any, x: Tensor, show_progress_bars: bool = True, **kwargs: Any
     ) -> Tensor:
-        """Exchangeable draws at B observations: (*sample_shape, B, d). ``seed`` is the only further option."""
+        """Return exchangeable draws at B observations, (*sample_shape, B, d); ``seed`` is the only option."""
         return self.stacked.sample_batched(sample_shape, torch.as_tensor(x), **kwargs)
 
     def log_prob(self, theta: Tensor, x: Tensor | None = None, track_gradients: bool = False) -> Tensor:
-        """Normalised log density of theta (S, d) at one observation: (S,)."""
+        """Return the normalized log density of theta (S, d) at one observation, (S,)."""
         return self.potential(theta, x, track_gradients)
 
     def log_prob_batched(self, theta: Tensor, x: Tensor) -> Tensor:
-        """Normalised log density of theta (S, B, d) at B observations: (S, B)."""
+        """Return the normalized log density of theta (S, B, d) at B observations, (S, B)."""
         return self.stacked.log_prob_batched(theta, torch.as_tensor(x))
 
 
 class StackedPotential(BasePotential):
-    """The log density at the observation that is set; its gradient by central differences.
+    """The log density at the current observation, with its gradient by central differences.
 
-    Members need no gradients of their own for that, whatever library they come from; a gradient costs 2d
-    densities. Beside a bound of the support the difference is one-sided.
+    Members therefore need no gradients of their own, whatever library they come from; a gradient costs 2d
+    densities. Next to a bound of the support the difference is one-sided.
     """
 
     def __init__(self, stacked: StackedPosterior, prior: Any) -> None:
@@ -112,7 +112,7 @@ class StackedPotential(BasePotential):
         self._step: Tensor | None = None
 
     def __call__(self, theta: Tensor, track_gradients: bool = True) -> Tensor:
-        """Log density of theta (S, d): (S,)."""
+        """Return the log density of theta (S, d), (S,)."""
         theta = torch.as_tensor(theta)
         if not track_gradients:
             return self._log_prob(theta)

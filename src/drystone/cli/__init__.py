@@ -1,1 +1,1 @@
-"""The ``drystone`` command: a file a verb, each imported when it is asked for."""
+"""The ``drystone`` program: one module per command, imported when the command is called."""

@@ -1,4 +1,4 @@
-"""What all verbs have in common: `--json`, `--debug`, examples in the help, and how they speak."""
+"""Parts that all commands share: `--json`, `--debug`, examples in the help, arguments, options and output."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = [
     "JSON",
     "cluster_client",
     "cluster_option",
+    "command",
     "configuration",
     "drop_option",
     "force_option",
+    "print_result",
     "run_argument",
-    "say",
     "setting",
     "source_argument",
-    "verb",
     "waiting",
     "workers_option",
 ]
@@ -37,35 +37,36 @@ __all__ = [
 JSON, DEBUG = "--json", "--debug"
 
 
-def _note(context: click.Context, option: click.Parameter, value: bool) -> None:
+def _store_flag(context: click.Context, option: click.Parameter, value: bool) -> None:
     context.meta[option.opts[0]] = value
 
 
-class Verb(click.Command):
+class Command(click.Command):
     """A command with `--json`, `--debug` and a section of examples."""
 
     def __init__(self, *args: Any, examples: Sequence[tuple[str, str]] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
-        for flag, words in ((JSON, "Print one JSON object."), (DEBUG, "Show the traceback of an error.")):
-            self.params.append(click.Option([flag], is_flag=True, expose_value=False, callback=_note, help=words))
+        for flag, text in ((JSON, "Print one JSON object."), (DEBUG, "Show the traceback of an error.")):
+            option = click.Option([flag], is_flag=True, expose_value=False, callback=_store_flag, help=text)
+            self.params.append(option)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples: what to type, and below it what that does."""
+        """Write the examples, each with its effect on the line below."""
         if self.examples:
             with formatter.section("Examples"):
-                for command, meaning in self.examples:
-                    formatter.write(f"{'':{formatter.current_indent}}{command}\n")
+                for line, meaning in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
                     formatter.write(f"{'':{formatter.current_indent}}    {meaning}\n")
 
 
-def verb(*examples: tuple[str, str]) -> Callable[[Callable[..., Any]], Verb]:
-    """Make a command of a function, with examples as (command, what it does)."""
-    return click.command(cls=Verb, examples=examples)
+def command(*examples: tuple[str, str]) -> Callable[[Callable[..., Any]], Command]:
+    """Turn a function into a command; each example is a pair (command line, effect)."""
+    return click.command(cls=Command, examples=examples)
 
 
 def _source(context: click.Context, argument: click.Parameter, paths: Sequence[Path]) -> Path:
-    """The one path that was given, which may be a pattern; several are one that the shell has expanded."""
+    """Return the only path, which may be a pattern; raise if the shell has expanded a pattern into several."""
     if len(paths) > 1:
         raise click.UsageError(f'{len(paths)} paths: put quotes around a pattern, as in "jobs/*.npz".')
     path = paths[0]
@@ -80,31 +81,31 @@ def _source(context: click.Context, argument: click.Parameter, paths: Sequence[P
     return path
 
 
-run_argument = click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+run_argument = click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
 source_argument = click.argument(
     "source", metavar="RUN|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path), callback=_source
 )
 drop_option = click.option(
-    "--drop", is_flag=True, help="Leave out members that are not finite or cannot be read, and say which."
+    "--drop", is_flag=True, help="Leave out members that are not finite or cannot be read, and name them."
 )
-force_option = click.option("--force", is_flag=True, help="Make it again, replacing what is there.")
+force_option = click.option("--force", is_flag=True, help="Make the files again and replace those that exist.")
 workers_option = click.option("--workers", type=click.IntRange(1), help="Processes or threads on this machine.")
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS",
-    help="Work on a Dask cluster: tcp://HOST:PORT of its scheduler, or its file.",
+    help="Run on a Dask cluster: tcp://HOST:PORT of its scheduler, or its scheduler file.",
 )
 
 
 def setting(section: type, name: str, flag: str = "", *, help: str, **options: Any) -> Callable[[Any], Any]:
-    """Make an option of a setting of `config.toml`; its help ends with the default of its section.
+    """Return the option for a setting of `config.toml`; its help ends with the default of its section.
 
     Args:
         section: The section's dataclass.
-        name: Of the field.
-        flag: If it is not the field's name.
-        help: What it is.
-        options: Of `click.option`.
+        name: Name of the field.
+        flag: Name of the option, if it differs from the field's name.
+        help: Description of the setting.
+        options: Arguments of `click.option`.
     """
     default = {field.name: field.default for field in fields(section)}[name]
     shown = json.dumps(default) if isinstance(default, bool) else default
@@ -113,30 +114,30 @@ def setting(section: type, name: str, flag: str = "", *, help: str, **options: A
 
 @contextmanager
 def cluster_client(cluster: str | None, workers: int | None) -> Iterator[Any]:
-    """Yield the client of the cluster at an address; None if the work is to be done on this machine."""
+    """Yield the client of the cluster at an address; None without an address, for work on this machine."""
     if cluster is None:
         yield None
         return
     if workers is not None:
-        raise click.UsageError("--workers is for this machine; a cluster has workers of its own.")
+        raise click.UsageError("--workers applies to this machine; a cluster has its own workers.")
     from drystone._parallel import connect
 
     with connect(cluster) as client:
         yield client
 
 
-def say(words: str, **facts: Any) -> None:
-    """Print what a verb has to say: words for a person or, with `--json`, the facts."""
-    for_machine = click.get_current_context().meta.get(JSON, False)
-    click.echo(json.dumps(_plain(facts), indent=1) if for_machine else words)
+def print_result(text: str, **values: Any) -> None:
+    """Print the result of a command: the text or, with `--json`, the values as one JSON object."""
+    as_json = click.get_current_context().meta.get(JSON, False)
+    click.echo(json.dumps(_plain(values), indent=1) if as_json else text)
 
 
 @contextmanager
-def waiting(words: str) -> Iterator[None]:
-    """Say on a terminal what is being done that has no progress bar of its own, until it is done."""
+def waiting(text: str) -> Iterator[None]:
+    """Show a line on the terminal while the body runs, for work without a progress bar of its own."""
     shown = sys.stderr.isatty()
     if shown:
-        click.echo(f"{words} …", nl=False, err=True)
+        click.echo(f"{text} …", nl=False, err=True)
     try:
         yield
     finally:
@@ -145,7 +146,7 @@ def waiting(words: str) -> Iterator[None]:
 
 
 def configuration(run: Run) -> Config:
-    """The configuration of a run, with the names in its fits known before anything long is begun."""
+    """Return the configuration of a run; raise before any long work if the text of a fit is not understood."""
     from drystone.cli.objectives import check_form, check_score
 
     config = run.config
@@ -159,7 +160,7 @@ def configuration(run: Run) -> Config:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: lists for arrays, text for paths, null for numbers that are not finite."""
+    """Return a value that JSON can hold: lists for arrays, text for paths, null for non-finite numbers."""
     if hasattr(value, "tolist"):  # NumPy
         value = value.tolist()
     if isinstance(value, Mapping):

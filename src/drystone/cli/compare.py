@@ -7,27 +7,27 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.command import configuration, drop_option, say, source_argument, verb, waiting
+from drystone.cli.command import command, configuration, drop_option, print_result, source_argument, waiting
 
 
-@verb(
+@command(
     ("drystone compare moons", "the run's fits on its test rows"),
-    ("drystone compare moons --exact", "and against the exact posterior, if the task knows it"),
+    ("drystone compare moons --exact", "also with the exact posterior, if the task has one"),
     (
         'drystone compare table.zarr --score log --score "log + 10*rank"',
         "half the rows to fit, half to test",
     ),
 )
 @source_argument
-@click.option("--score", "scores", multiple=True, help="What to stack a table for; may be given again.  [log]")
+@click.option("--score", "scores", multiple=True, help="Score to stack a table by; may be repeated.  [log]")
 @click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
 @drop_option
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior, in nats.")
 def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool) -> None:
-    """Compare fits on untouched rows.
+    """Compare fits on test rows.
 
-    With the best member and uniform weights, with standard errors, on rows that nothing was fitted to.
-    The best member is chosen for each metric on the stacking rows; gains are paired.
+    Compares each fit with the best member and with uniform weights, with standard errors, on rows that no member
+    and no fit has seen. The best member is chosen per metric on the stacking rows; gains are paired.
     """
     from drystone.cli.comparison_table import render
     from drystone.cli.tables import evaluate_table, is_table
@@ -40,16 +40,16 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact:
     else:
         if scores or drop:
             raise click.UsageError("--score and --drop are for tables; a run's fits are made by `drystone stack`.")
-        home = Run(source)
-        with home.opened():
-            config = configuration(home)
+        run = Run(source)
+        with run.opened():
+            config = configuration(run)
             with waiting("comparing"):
-                evaluation = evaluate(home, config, exact=exact)
-    words = str(evaluation.comparison)
+                evaluation = evaluate(run, config, exact=exact)
+    text = str(evaluation.comparison)
     if evaluation.gaps:
-        words += f"\n\n{render(evaluation)}"
-    say(
-        words,
+        text += f"\n\n{render(evaluation)}"
+    print_result(
+        text,
         test_rows=evaluation.test.N,
         metrics=evaluation.comparison.frame.to_dict("records"),
         skipped=evaluation.comparison.skipped,

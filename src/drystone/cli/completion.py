@@ -1,14 +1,14 @@
-"""`drystone completion`: what makes the Tab key know the verbs and their options."""
+"""`drystone completion`: the script with which a shell completes commands and options."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import get_completion_class
 
-from drystone.cli.command import say, verb
+from drystone.cli.command import command, print_result
 
 
-@verb(
+@command(
     ('eval "$(drystone completion bash)"', "in ~/.bashrc"),
     ('eval "$(drystone completion zsh)"', "in ~/.zshrc"),
     ("drystone completion fish > ~/.config/fish/completions/drystone.fish", "once"),
@@ -21,4 +21,4 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None  # click has one for each of the choices
     script = kind(cli, {}, "drystone", "_DRYSTONE_COMPLETE").source()
-    say(script, shell=shell, script=script)
+    print_result(script, shell=shell, script=script)

@@ -1,4 +1,4 @@
-"""`drystone demo`: the whole way on Two Moons, whose exact posterior is known."""
+"""`drystone demo`: all stages on Two Moons, whose exact posterior is known."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from drystone.cli.command import JSON, say, verb, workers_option
+from drystone.cli.command import JSON, command, print_result, workers_option
 
 if TYPE_CHECKING:
     from drystone.runs import Config
 
 
-@verb(
+@command(
     ("drystone demo", "in ./drystone-demo; two to three minutes on two cores"),
     ("drystone demo /tmp/moons --quick", "smaller: half a minute, and a worse posterior"),
 )
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 @click.option("--quick", is_flag=True, help="Fewer simulations, members and epochs.")
 @workers_option
 def demo(directory: Path, quick: bool, workers: int | None) -> None:
-    """Go the whole way on a small problem.
+    """Run all stages on a small problem.
 
-    Simulate, train, tabulate, stack, compare and report, in front of your eyes.
+    Simulate, train, tabulate, stack, compare and report, printing each step.
 
-    Two Moons has an exact posterior, so the last lines say in nats what stacking has gained and what is left to
-    gain. Kill it whenever you like: the same command continues, and ends with the same numbers.
+    Two Moons has an exact posterior, so the last lines give the gain of stacking and the gain that is still
+    possible, in nats. The demo may be killed at any time: the same command continues it and ends with the same
+    numbers.
     """
     from drystone.cli.comparison_table import render
     from drystone.cli.report_of_run import report_of_run
@@ -40,30 +41,33 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
     from drystone.runs.evaluation import evaluate
 
     config = settings(quick)
-    home = Run(directory)
-    asked = config.simulate
-    with home.opened(create=True):
-        if home.config_file.exists() and home.config != config:
-            raise ValueError(f"{home.config_file} is not that of this demo, and is kept; give another directory.")
-        n = asked.train + asked.stack + asked.test
-        with _stage(1, "simulate", f"{n:,} draws from the prior of {asked.task}, each with its data"):
-            drawn = stages.simulate(home, config)
-        flows = f"{config.train.members} spline flows on {asked.train:,} of them"
-        with _stage(2, "train", f"{flows} (the first time ever this compiles for 20 s)"):
-            ensemble = stages.train(home, config, drawn=drawn, workers=workers)
-        with _stage(3, "tabulate", f"what each says of the {asked.stack + asked.test:,} that none has seen"):
-            table = stages.tabulate(home, config, drawn=drawn, ensemble=ensemble)
-        with _stage(4, "stack", f"weights from {asked.stack:,} of these, for: {', '.join(config.fits)}"):
-            fits = fit_all(home, config, config.fits, table=table)
-        with _stage(5, "compare", f"on the other {asked.test:,}, which nothing was fitted to"):
-            evaluation = evaluate(home, config, exact=True, table=table, fits=fits)
-        with _stage(6, "report", "all of it, with pictures"):
-            command = ["drystone", "demo", str(directory), *(["--quick"] if quick else [])]
-            report_of_run(home, config, evaluation, shlex.join(command))
-    say(
-        f"\n{render(evaluation)}\n\n{click.style(evaluation.verdict, bold=True)}\nReport: {home.report.resolve()}",
-        run=home.path,
-        report=home.report,
+    run = Run(directory)
+    rows = config.simulate
+    with run.opened(create=True):
+        if run.config_file.exists() and run.config != config:
+            raise ValueError(
+                f"{run.config_file} is not the configuration of this demo and is not overwritten; give another "
+                "directory."
+            )
+        n = rows.train + rows.stack + rows.test
+        with _stage(1, "simulate", f"{n:,} draws from the prior of {rows.task}, each with its data"):
+            simulations = stages.simulate(run, config)
+        flows = f"{config.train.members} spline flows on {rows.train:,} of them"
+        with _stage(2, "train", f"{flows} (the first training on a machine compiles for 20 s)"):
+            ensemble = stages.train(run, config, simulations=simulations, workers=workers)
+        with _stage(3, "tabulate", f"all members on the {rows.stack + rows.test:,} rows not used in training"):
+            table = stages.tabulate(run, config, simulations=simulations, ensemble=ensemble)
+        with _stage(4, "stack", f"weights from {rows.stack:,} of these rows, by fit: {', '.join(config.fits)}"):
+            fits = fit_all(run, config, config.fits, table=table)
+        with _stage(5, "compare", f"on the other {rows.test:,} rows, to which nothing was fitted"):
+            evaluation = evaluate(run, config, exact=True, table=table, fits=fits)
+        with _stage(6, "report", "one page with all results and plots"):
+            words = ["drystone", "demo", str(directory), *(["--quick"] if quick else [])]
+            report_of_run(run, config, evaluation, shlex.join(words))
+    print_result(
+        f"\n{render(evaluation)}\n\n{click.style(evaluation.verdict, bold=True)}\nReport: {run.report.resolve()}",
+        run=run.path,
+        report=run.report,
         verdict=evaluation.verdict,
         metrics=evaluation.comparison.frame.to_dict("records"),
         nats_from_exact={name: asdict(gap) for name, gap in evaluation.gaps.items()},
@@ -71,7 +75,7 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
 
 
 def settings(quick: bool = False) -> Config:
-    """The demo's configuration: what `config.toml` of its directory says."""
+    """Return the configuration of the demo, which is written to `config.toml` of its directory."""
     from drystone.runs.config import Config, Fit, Simulate, Tabulate, Train
 
     fits = {
@@ -98,12 +102,12 @@ def settings(quick: bool = False) -> Config:
 
 
 @contextmanager
-def _stage(number: int, name: str, words: str) -> Iterator[None]:
-    """Announce a stage, and say how long it took; silent when the answer is for a machine."""
+def _stage(number: int, name: str, text: str) -> Iterator[None]:
+    """Print a line for a stage, and the seconds it took; print nothing with `--json`."""
     silent = click.get_current_context().meta.get(JSON, False)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     if not silent:
-        click.echo(f"{number}/6 {click.style(f'{name:<10}', bold=True)}{words}")
+        click.echo(f"{number}/6 {click.style(f'{name:<10}', bold=True)}{text}")
     yield
     if not silent:
-        click.echo(f"{'':14}{time.perf_counter() - begun:.1f} s")
+        click.echo(f"{'':14}{time.perf_counter() - start:.1f} s")

@@ -1,4 +1,4 @@
-"""The command itself: finds the verb, and turns every error into one sentence and an exit code."""
+"""The program itself: finds the command, and turns every error into one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from drystone.cli.command import DEBUG, JSON
 
 __all__ = ["cli", "main"]
 
-# In the order of the work. Verb NAME is the command `NAME` of drystone/cli/NAME.py.
-VERBS = (
+# In the order of the work. Each is the function of that name in drystone/cli/NAME.py.
+COMMANDS = (
     "demo", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "tasks",
     "completion",
 )  # fmt: skip
@@ -31,36 +31,36 @@ VERBS = (
 OK, ERROR, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-class Verbs(click.Group):
-    """A group that imports a verb when it is asked for, so that `drystone --help` is immediate."""
+class CommandGroup(click.Group):
+    """A group that imports a command when it is called, so that `drystone --help` is immediate."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the work, not of the alphabet."""
-        return list(VERBS)
+        """Return the names in the order of the work, not of the alphabet."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command ``cmd_name`` of the module of that name."""
-        if cmd_name not in VERBS:
+        """Return the command ``cmd_name`` of the module of that name."""
+        if cmd_name not in COMMANDS:
             return None
         return getattr(importlib.import_module(f"drystone.cli.{cmd_name}"), cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """As click does, with a better answer to a verb that does not exist."""
-        if args and not args[0].startswith("-") and args[0] not in VERBS:
-            ctx.fail(unknown("verb", args[0], VERBS))
+        """Resolve as click does, with a better message for a command that does not exist."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            ctx.fail(unknown("command", args[0], COMMANDS))
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="drystone")
 def cli() -> None:
-    """One sound posterior out of many imperfect ones: simulation-based stacking.
+    """Simulation-based stacking: combine many imperfect posteriors into one calibrated posterior.
 
-    A run is a directory. Each verb reads some of its files and writes others, so any stage can be done elsewhere,
-    and a killed run continues where it stopped when the same verb is called again.
+    A run is a directory. Each command reads some of its files and writes others, so any stage can be done
+    elsewhere, and a killed run continues where it stopped when the same command is called again.
 
     \b
-      drystone demo                                 everything, small, in three minutes
+      drystone demo                                 all stages on a small problem, in three minutes
       drystone simulate RUN --task two_moons        simulations.zarr
       drystone train RUN --members 16               members/
       drystone tabulate RUN                         table.zarr
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         forced = " without --force" if "--force" in arguments else ""
         return _fail(f"interrupted; the same command{forced} continues.", arguments, INTERRUPTED)
-    except BrokenPipeError:  # `drystone … | head`: whoever read has read enough
+    except BrokenPipeError:  # `drystone … | head`: the reader has closed the pipe
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ERROR
@@ -106,7 +106,7 @@ def _fail(sentence: str, arguments: Sequence[str], code: int) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, on one line."""
+    """Return the message of an error on one line."""
     text = " ".join(str(error).split())
     if disk_full(error):
         filename = getattr(error, "filename", None)
@@ -126,5 +126,5 @@ def _sentence(error: Exception) -> str:
 
 
 def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Warnings as a line of their own, without the source code that Python shows."""
+    """Print a warning on one line, without the source code that Python shows."""
     click.echo(f"warning: {' '.join(str(message).split())}", err=True)

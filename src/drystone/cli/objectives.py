@@ -1,8 +1,8 @@
-"""Scores and forms as words: the one place where text becomes one of Drystone's objects.
+"""Scores and forms written as text: the only place where text becomes one of Drystone's objects.
 
 A score is ``log``, ``interval(alpha=0.2)`` or a sum such as ``log + 10*rank``; a form is ``mixture(...)``. The
-text is taken apart as a Python expression of which only names, calls with literal keywords, ``+``, ``*`` and
-numbers are let through. Nothing is ever evaluated.
+text is parsed as a Python expression in which only names, calls with literal keywords, ``+``, ``*`` and numbers
+are allowed. Nothing is ever evaluated.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ FORMS: Mapping[str, str] = {
     "sample": "SampleAggregation",
     "interval": "IntervalAggregation",
 }
-# Arguments that are functions or modules, which a text cannot be.
+# Arguments that are functions or modules, which cannot be written as text.
 CODE = frozenset({"embedding", "statistic"})
 
 
 class Term(NamedTuple):
-    """``coefficient * name(arguments)``."""
+    """One term of a sum, ``coefficient * name(arguments)``."""
 
     coefficient: float
     name: str
@@ -50,21 +50,21 @@ class Term(NamedTuple):
 
 
 def score(text: str) -> Score:
-    """The score that a text describes.
+    """Return the score that a text describes.
 
     Example:
         >>> score("log + 10*rank")
         LogScore() + 10*RankCvM()
     """
     terms = check_score(text)
-    made = [_make(term, SCORES) for term in terms]
+    scores = [_make(term, SCORES) for term in terms]
     if len(terms) == 1 and terms[0].coefficient == 1:
-        return made[0]
-    return reduce(operator.add, (term.coefficient * one for term, one in zip(terms, made, strict=True)))
+        return scores[0]
+    return reduce(operator.add, (term.coefficient * one for term, one in zip(terms, scores, strict=True)))
 
 
 def form(text: str) -> Form:
-    """The form that a text describes.
+    """Return the form that a text describes.
 
     Example:
         >>> form("mixture(concentration=1.2)")
@@ -74,23 +74,23 @@ def form(text: str) -> Form:
 
 
 def check_score(text: str) -> list[Term]:
-    """The terms of a score, without importing what would compute it; raises for what is not a score."""
-    terms = _terms(_parsed(text, "score"), text)
+    """Return the terms of a score without importing its class; raise if the text is not a score."""
+    terms = _terms(_parse(text, "score"), text)
     for term in terms:
         _check_name(term.name, SCORES, "score")
     return terms
 
 
 def check_form(text: str) -> Term:
-    """The same for a form, which is one name with or without arguments."""
-    terms = _terms(_parsed(text, "form"), text)
+    """Return the term of a form, one name with or without arguments; raise if the text is not a form."""
+    terms = _terms(_parse(text, "form"), text)
     if len(terms) != 1 or terms[0].coefficient != 1:
         raise ValueError(f"a form is one name, such as mixture or local(hidden=(32, 32)); got {text!r}.")
     _check_name(terms[0].name, FORMS, "form")
     return terms[0]
 
 
-def _parsed(text: str, what: str) -> ast.expr:
+def _parse(text: str, what: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError):
@@ -100,7 +100,7 @@ def _parsed(text: str, what: str) -> ast.expr:
 
 
 def _terms(node: ast.expr, text: str, coefficient: float = 1.0) -> list[Term]:
-    """The flat sum that an expression is."""
+    """Return the terms of the flat sum that an expression stands for."""
     match node:
         case ast.BinOp(op=ast.Add()):
             return _terms(node.left, text, coefficient) + _terms(node.right, text, coefficient)
@@ -115,7 +115,7 @@ def _terms(node: ast.expr, text: str, coefficient: float = 1.0) -> list[Term]:
         case ast.Call(func=ast.Name(id=name)):
             raise ValueError(f"arguments of {name!r} must be named, as in 'interval(alpha=0.2)'; got {text!r}.")
     part = ast.unparse(node)
-    raise ValueError(f"{part!r} in {text!r} is not understood: only names, numbers, + and * are.")
+    raise ValueError(f"{part!r} in {text!r} is not understood: use names, numbers, + and * only.")
 
 
 def _argument(keyword: ast.keyword, name: str) -> tuple[str, Any]:

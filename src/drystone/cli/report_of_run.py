@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["report_of_run", "report_of_table"]
 
-# The advice rests on refits; they may take so many seconds.
+# The most seconds for the refits that the advice rests on.
 ADVICE_SECONDS = 10.0
 # Test rows whose posteriors are drawn.
-SHOWN = 2
+SHOWN_ROWS = 2
 
 
 def report_of_run(run: Run, config: Config, evaluation: Evaluation, command: str) -> Path:
-    """Write ``report.html`` of a run, with its members and posteriors of two test rows, exact ones if known."""
+    """Write ``report.html`` of a run, with its members and posteriors at two test rows, exact ones if known."""
     ensemble = _ensemble(run, evaluation)
     return write(
         run.report,
@@ -42,7 +42,7 @@ def report_of_run(run: Run, config: Config, evaluation: Evaluation, command: str
 
 
 def report_of_table(path: Path, evaluation: Evaluation, command: str) -> Path:
-    """Write the report of a table, whose members are not at hand."""
+    """Write the report of a table, which comes without its members."""
     return write(
         path,
         validation=evaluation.validation,
@@ -55,7 +55,7 @@ def report_of_table(path: Path, evaluation: Evaluation, command: str) -> Path:
 
 
 def _ensemble(run: Run, evaluation: Evaluation) -> ds.Ensemble | None:
-    """The run's members, if they are those of its table: that may come from elsewhere."""
+    """Return the run's members, or None if its table was made elsewhere from other members."""
     if not any(run.members.glob("*.json")):
         return None
     ensemble = ds.Ensemble.load(run.members)
@@ -63,21 +63,21 @@ def _ensemble(run: Run, evaluation: Evaluation) -> ds.Ensemble | None:
 
 
 def _advice(evaluation: Evaluation) -> Advice | Sequence[str]:
-    """What to do next, by the first fit."""
+    """Return the advice on the first fit."""
     first = next(iter(evaluation.comparison.fits.values()))
     try:
         return ds.advise(first, evaluation.validation, seconds=ADVICE_SECONDS)
-    except (StackingError, ValueError):  # a form or a score whose refits say nothing
+    except (StackingError, ValueError):  # a form or a score that cannot be refitted
         return ()
 
 
 def _observations(evaluation: Evaluation, ensemble: ds.Ensemble, config: Config) -> Sequence[Observation] | None:
-    """Draws at the first test rows: more of them than the table holds, and exact ones where the task has them."""
+    """Draw at the first test rows: more draws than the table holds, and exact ones where the task has them."""
     from drystone.runs import stages
 
     if evaluation.test.y is None:
         return None
-    task = stages.task(config) if config.simulate.task and evaluation.exact is not None else None
+    task = stages.load_task(config) if config.simulate.task and evaluation.exact is not None else None
     members = dict(zip(ensemble.names, ensemble, strict=True))
     return [
         observe(
@@ -89,5 +89,5 @@ def _observations(evaluation: Evaluation, ensemble: ds.Ensemble, config: Config)
             truth=evaluation.test.theta[row],
             task=task,
         )
-        for row in range(min(SHOWN, evaluation.test.N))
+        for row in range(min(SHOWN_ROWS, evaluation.test.N))
     ]

@@ -9,44 +9,44 @@ import click
 from drystone.cli.command import (
     cluster_client,
     cluster_option,
+    command,
     configuration,
     force_option,
+    print_result,
     run_argument,
-    say,
     setting,
-    verb,
     workers_option,
 )
 from drystone.runs.config import Simulate
 
 
-@verb(
+@command(
     (
         "drystone simulate moons --task two_moons",
         "13,000 simulations: 10,000 to train, 1,000 to stack, 2,000 to test",
     ),
     (
         "drystone simulate moons --train 50000 --workers 8 --force",
-        "again and more: the task as before (config.toml), in eight processes",
+        "again with more rows, of the task in config.toml, in eight processes",
     ),
     (
         "drystone simulate mine --theta theta.npy --y y.npy --train 4000 --stack 500",
-        "take simulations made elsewhere, (N, d) and (N, m); the rest of the rows is for testing",
+        "import simulations made elsewhere, (N, d) and (N, m); the remaining rows are for testing",
     ),
 )
 @run_argument
 @click.option("--task", help="A name of `drystone tasks`, or module:object for a task of your own.")
 @setting(Simulate, "train", type=int, help="Rows to train on.")
 @setting(Simulate, "stack", type=int, help="Rows to fit weights to.")
-@setting(Simulate, "test", type=int, help="Rows to judge by.")
+@setting(Simulate, "test", type=int, help="Rows to test on.")
 @setting(Simulate, "seed", type=int, help="Seed of the simulations.")
 @click.option("--theta", type=click.Path(path_type=Path), help="Parameters of simulations made elsewhere (.npy).")
-@click.option("--y", type=click.Path(path_type=Path), help="Their data (.npy), a row each.")
+@click.option("--y", type=click.Path(path_type=Path), help="Their data (.npy), one row per simulation.")
 @workers_option
 @cluster_option
 @force_option
 def simulate(
-    run: Path,
+    directory: Path,
     task: str | None,
     train: int | None,
     stack: int | None,
@@ -58,7 +58,7 @@ def simulate(
     cluster: str | None,
     force: bool,
 ) -> None:
-    """Simulate, or take in simulations: writes simulations.zarr.
+    """Simulate, or import simulations: writes simulations.zarr.
 
     The rows to train on come first, then those to stack on, then those to test on. A killed simulation continues
     with the blocks that are missing.
@@ -67,20 +67,20 @@ def simulate(
     from drystone.runs.imported import import_arrays
 
     if (theta is None) != (y is None):
-        raise click.UsageError("--theta and --y go together.")
-    home = Run(run)
-    with home.opened(create=True), cluster_client(cluster, workers) as client:
-        config = configuration(home).changed("simulate", task=task, train=train, stack=stack, test=test, seed=seed)
+        raise click.UsageError("--theta and --y must be given together.")
+    run = Run(directory)
+    with run.opened(create=True), cluster_client(cluster, workers) as client:
+        config = configuration(run).changed("simulate", task=task, train=train, stack=stack, test=test, seed=seed)
         if theta is not None and y is not None:
-            drawn = import_arrays(home, config, theta, y, force=force)
+            simulations = import_arrays(run, config, theta, y, force=force)
         else:
-            drawn = stages.simulate(home, config, workers=workers or 1, client=client, force=force)
-    (rows, d), m = drawn.theta.shape, drawn.y.shape[1]
-    failed = sum(drawn.left_out.values())
-    say(
-        f"{home.simulations}: {rows} simulations of {d} parameters and {m} data values"
+            simulations = stages.simulate(run, config, workers=workers or 1, client=client, force=force)
+    (rows, d), m = simulations.theta.shape, simulations.y.shape[1]
+    failed = sum(simulations.left_out.values())
+    print_result(
+        f"{run.simulations}: {rows} simulations of {d} parameters and {m} data values"
         + (f"; {failed} failed and are left out" if failed else ""),
-        path=home.simulations,
+        path=run.simulations,
         rows=rows,
         parameters=d,
         data=m,

@@ -18,45 +18,45 @@ TABLES = (".zarr", ".nc")
 
 
 def is_table(source: Path) -> bool:
-    """Whether a path names a table, or the files of its members (with a ``*``), and not a run."""
+    """Return whether a path names a table, or the files of its members (with a ``*``), and not a run."""
     if (source / "config.toml").exists():
         return False
-    return source.suffix in TABLES or _of_members(source)
+    return source.suffix in TABLES or _names_member_files(source)
 
 
 def read_table(source: Path, *, memory: int | None = None, drop: bool = False) -> Table:
-    """Read a table, or make one of its members' files; ``drop`` leaves out those that cannot be used.
+    """Read a table, or build one from its members' files; ``drop`` leaves out members that cannot be read.
 
-    With ``memory`` a Zarr table stays on disk, and no more than so many bytes are read at once.
+    With ``memory`` a Zarr table stays on disk, and at most that many bytes are read at once.
     """
     import drystone as ds
 
-    if _of_members(source):
+    if _names_member_files(source):
         return ds.adapters.from_files(str(source), missing="drop" if drop else "raise")
     if memory is not None and source.suffix == ".zarr":
         return ds.Table.open(source, memory)
     return ds.Table.load(source)
 
 
-def _of_members(source: Path) -> bool:
+def _names_member_files(source: Path) -> bool:
     return any(letter in str(source) for letter in "*?[") or source.suffix == ".npz"
 
 
 def _finite(table: Table) -> Table:
-    """The members all of whose statistics can be used; a warning names the others."""
+    """Return the table with the members whose statistics are all finite; a warning names the others."""
     from drystone.table.nonfinite import count_nonfinite, name_members
 
     counts = count_nonfinite(table, sorted(table.gives))[0].max(0)
     if not counts.any():
         return table
     if counts.all():
-        raise ValueError("no member is left: every one has NaN or infinite entries.")
-    warnings.warn(f"left out, for they are NaN or infinite: {name_members(table, counts)}.", stacklevel=2)
+        raise ValueError("no member is left: each has NaN or infinite entries.")
+    warnings.warn(f"left out because of NaN or infinite entries: {name_members(table, counts)}.", stacklevel=2)
     return table.select(members=counts == 0)
 
 
 def evaluate_table(source: Path, scores: tuple[str, ...], seed: int, exact: bool, drop: bool) -> Evaluation:
-    """Stack one half of a table's rows for each score, and compare on the other."""
+    """Stack one half of a table's rows by each score, and compare the fits on the other half."""
     from drystone.cli import objectives
 
     if exact:

@@ -1,4 +1,4 @@
-"""`drystone tabulate`: every member on every simulation that none of them was trained on."""
+"""`drystone tabulate`: the statistics of every member on the simulations that are not training rows."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from pathlib import Path
 from drystone.cli.command import (
     cluster_client,
     cluster_option,
+    command,
     configuration,
     force_option,
+    print_result,
     run_argument,
-    say,
     setting,
-    verb,
     workers_option,
 )
 from drystone.runs.config import Tabulate
 
 
-@verb(
+@command(
     ("drystone tabulate moons", "densities, ranks, moments and quantiles of each"),
-    ("drystone tabulate moons --draws 200 --keep-draws", "and draws: energy scores, aggregated samples need them"),
+    (
+        "drystone tabulate moons --draws 200 --keep-draws",
+        "also the draws, for energy scores and aggregated samples",
+    ),
 )
 @run_argument
 @setting(Tabulate, "draws", type=int, help="Draws per member and simulation.")
-@setting(Tabulate, "keep_draws", "--keep-draws/--no-keep-draws", help="Whether the draws stay in the table.")
+@setting(Tabulate, "keep_draws", "--keep-draws/--no-keep-draws", help="Store the draws in the table.")
 @setting(Tabulate, "seed", type=int, help="Seed of the draws.")
 @workers_option
 @cluster_option
 @force_option
 def tabulate(
-    run: Path,
+    directory: Path,
     draws: int | None,
     keep_draws: bool | None,
     seed: int | None,
@@ -38,20 +41,20 @@ def tabulate(
     cluster: str | None,
     force: bool,
 ) -> None:
-    """Evaluate members on unseen rows: writes table.zarr.
+    """Evaluate members on held-out rows: writes table.zarr.
 
-    They are evaluated on the stacking and the test rows, which none was trained on.
-    All members in members/ take part: remove a member's files to leave it out.
+    The members are evaluated on the stacking and the test rows, on which none was trained. All members in members/
+    take part: remove a member's files to leave it out.
     """
     from drystone.runs import Run, stages
 
-    home = Run(run)
-    with home.opened(), cluster_client(cluster, workers) as client:
-        config = configuration(home).changed("tabulate", draws=draws, keep_draws=keep_draws, seed=seed)
-        table = stages.tabulate(home, config, workers=workers or 1, client=client, force=force)
-    say(
-        f"{home.table}: {table}",
-        path=home.table,
+    run = Run(directory)
+    with run.opened(), cluster_client(cluster, workers) as client:
+        config = configuration(run).changed("tabulate", draws=draws, keep_draws=keep_draws, seed=seed)
+        table = stages.tabulate(run, config, workers=workers or 1, client=client, force=force)
+    print_result(
+        f"{run.table}: {table}",
+        path=run.table,
         members=table.names,
         simulations=table.N,
         parameters=table.parameters,

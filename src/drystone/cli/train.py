@@ -9,20 +9,20 @@ import click
 from drystone.cli.command import (
     cluster_client,
     cluster_option,
+    command,
     configuration,
     force_option,
+    print_result,
     run_argument,
-    say,
     setting,
-    verb,
     workers_option,
 )
 from drystone.runs.config import FAMILIES, SWEEPS, Train
 
 
-@verb(
+@command(
     ("drystone train moons --members 16 --family nsf", "sixteen spline flows with hyperparameters from the sweep"),
-    ("drystone train moons --members 32", "sixteen more: those that are finished are kept"),
+    ("drystone train moons --members 32", "sixteen more members; the finished ones are not trained again"),
     (
         "drystone train moons --cluster tcp://10.0.0.5:8786",
         "on a Dask cluster; see docs/cluster.md",
@@ -30,17 +30,17 @@ from drystone.runs.config import FAMILIES, SWEEPS, Train
     ("drystone train moons --epochs 100 --force", "train all of them again with other settings"),
 )
 @run_argument
-@setting(Train, "members", type=int, help="How many.")
+@setting(Train, "members", type=int, help="Number of members.")
 @setting(Train, "family", type=click.Choice(FAMILIES), help="Affine or spline transforms.")
-@setting(Train, "sweep", type=click.Choice(SWEEPS), help="Hyperparameters' ranges.")
-@setting(Train, "epochs", type=int, help="The most epochs.")
-@setting(Train, "patience", type=int, help="Epochs without gain before stopping.")
+@setting(Train, "sweep", type=click.Choice(SWEEPS), help="Ranges of the hyperparameters.")
+@setting(Train, "epochs", type=int, help="Maximum number of epochs.")
+@setting(Train, "patience", type=int, help="Epochs without improvement before stopping.")
 @setting(Train, "seed", type=int, help="Seed of training.")
 @workers_option
 @cluster_option
 @force_option
 def train(
-    run: Path,
+    directory: Path,
     members: int | None,
     family: str | None,
     sweep: str | None,
@@ -53,27 +53,27 @@ def train(
 ) -> None:
     """Train members on the training rows: writes members/.
 
-    Each member is written when it is finished; a killed training continues with those that are missing, and ends
-    with the same files. The flags are kept in config.toml.
+    Each member is written when it is finished. A killed training continues with the missing members and ends with
+    the same files. The options are stored in config.toml.
     """
     from drystone.runs import Run, stages
 
-    home = Run(run)
-    with home.opened(), cluster_client(cluster, workers) as client:
-        config = configuration(home).changed(
+    run = Run(directory)
+    with run.opened(), cluster_client(cluster, workers) as client:
+        config = configuration(run).changed(
             "train", members=members, family=family, sweep=sweep, epochs=epochs, patience=patience, seed=seed
         )
-        ensemble = stages.train(home, config, workers=workers, client=client, force=force)
+        ensemble = stages.train(run, config, workers=workers, client=client, force=force)
     losses = {name: min(ensemble[k].history.validation) for k, name in enumerate(ensemble.names)}
-    words = f"{home.members}: {len(ensemble)} members"
+    text = f"{run.members}: {len(ensemble)} members"
     if ensemble.diverged:
-        words += f", {len(ensemble.diverged)} diverged and left out"
+        text += f", {len(ensemble.diverged)} diverged and left out"
     if losses:
         best = min(losses, key=losses.__getitem__)
-        words += f"; lowest validation loss {losses[best]:.3f} ({best})"
-    say(
-        words,
-        path=home.members,
+        text += f"; lowest validation loss {losses[best]:.3f} ({best})"
+    print_result(
+        text,
+        path=run.members,
         members=ensemble.names,
         diverged=ensemble.diverged,
         validation_loss=losses,

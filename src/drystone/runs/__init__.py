@@ -1,4 +1,4 @@
-"""Runs: directories in which every stage from simulator to report keeps its files, and which survive a kill."""
+"""Runs: directories that hold the files of every stage from simulator to report, and survive a killed process."""
 
 from drystone.runs.config import Config
 from drystone.runs.run import Run

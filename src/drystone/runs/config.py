@@ -1,6 +1,7 @@
 """The settings of a run: ``config.toml``, checked when it is read, as frozen dataclasses.
 
-A flag of the command line changes the file (comments stay), so that it always says how the run was made.
+An option of the command line changes the file and keeps its comments, so that it always records how the run was
+made.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ __all__ = ["Config", "Fit", "Simulate", "Tabulate", "Train"]
 
 VERSION = 1
 FAMILIES, SWEEPS = ("maf", "nsf"), ("default", "paper")
-# Bytes of the name of a fit: with what `drystone._files.replacing` adds, a file's name has at most 255.
-LONGEST = 200
+# Most bytes in the name of a fit: a file's name has at most 255, and `drystone._files.replacing` adds a suffix.
+MAX_NAME_BYTES = 200
 
 
 @dataclass(frozen=True)
 class Simulate:
-    """Which simulations: the rows to train on come first, then those to stack on, then those to judge by.
+    """Settings of the simulations: training rows come first, then stacking rows, then test rows.
 
     Attributes:
         task: a name of ``drystone tasks``, or ``module:object`` for a :class:`drystone.Task` of your own.
-        train: rows that the members are trained on.
-        stack: rows that the weights are fitted to, which no member has seen.
-        test: rows that nothing is fitted to.
-        seed: of the simulations.
+        train: number of rows that the members are trained on.
+        stack: number of rows that the weights are fitted to; no member is trained on them.
+        test: number of rows that nothing is fitted to.
+        seed: seed of the simulations.
     """
 
     task: str = ""
@@ -47,29 +48,29 @@ class Simulate:
         _at_least("simulate", "seed", self.seed, 0)
 
     def check_enough(self, rows: int, where: Path) -> None:
-        """Raise if so many rows leave none to test on."""
+        """Raise if ``rows`` leaves no test rows."""
         if rows <= self.train + self.stack:
             raise ValueError(
                 f"{where} has {rows} rows, which leaves none to test on after {self.train} to train on and "
-                f"{self.stack} to stack on; divide them otherwise: --train, --stack, or [simulate] in config.toml."
+                f"{self.stack} to stack on; lower --train or --stack, or change [simulate] in config.toml."
             )
 
 
 @dataclass(frozen=True)
 class Train:
-    """Which members: see :func:`drystone.train`.
+    """Settings of the training: see :func:`drystone.train`.
 
     Attributes:
-        members: how many.
+        members: number of members.
         family: "maf" or "nsf".
-        sweep: the hyperparameters are drawn from the "default" sweep or that of the "paper".
-        epochs: the most epochs.
+        sweep: ranges that the hyperparameters are drawn from, "default" or "paper".
+        epochs: maximum number of epochs.
         patience: epochs without a better validation loss before training stops.
-        validation: share of the training rows held out to stop by.
-        log_y: take logarithms of the data.
-        lower: lower bounds of the parameters, if the simulations have no task that knows them.
-        upper: upper bounds, likewise; ``inf`` where there is none.
-        seed: of everything random in training.
+        validation: share of the training rows held out for early stopping.
+        log_y: whether to take logarithms of the data.
+        lower: lower bounds of the parameters, for simulations without a task.
+        upper: upper bounds of the parameters; ``inf`` where there is none.
+        seed: seed of everything random in training.
     """
 
     members: int = defaults.MEMBERS
@@ -94,13 +95,13 @@ class Train:
 
 @dataclass(frozen=True)
 class Tabulate:
-    """What the table holds of each member and simulation: see :func:`drystone.tabulate`.
+    """Settings of the table: see :func:`drystone.tabulate`.
 
     Attributes:
-        draws: draws per member and simulation; ranks, moments and quantiles come from them.
+        draws: draws per member and simulation; ranks, moments and quantiles are computed from them.
         keep_draws: whether the draws stay in the table; energy scores and aggregated samples need them.
-        levels: of the quantiles.
-        seed: of the draws.
+        levels: levels of the quantiles.
+        seed: seed of the draws.
     """
 
     draws: int = defaults.DRAWS
@@ -117,11 +118,11 @@ class Tabulate:
 
 @dataclass(frozen=True)
 class Fit:
-    """One way to stack, as it is written on the command line.
+    """Settings of one fit, as written on the command line.
 
     Attributes:
-        form: such as "mixture", "local", "interval(alpha=0.2)".
-        score: such as "log", "log + 10*rank".
+        form: form of the stacked posterior, such as "mixture", "local", "interval(alpha=0.2)".
+        score: score that the fit minimizes, such as "log", "log + 10*rank".
         nonfinite: "raise" if a member's statistics are not finite, or "drop" the member.
     """
 
@@ -136,7 +137,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Config:
-    """The whole of ``config.toml``: one section per stage, and one section ``[fits.NAME]`` per fit."""
+    """All settings in ``config.toml``: one section per stage, and one section ``[fits.NAME]`` per fit."""
 
     simulate: Simulate = field(default_factory=Simulate)
     train: Train = field(default_factory=Train)
@@ -153,7 +154,7 @@ class Config:
 
     @classmethod
     def read(cls, path: Path) -> Config:
-        """Read a file; every mistake in it is one sentence that names it."""
+        """Read a file; raise with one sentence that names the mistake, if there is one."""
         try:
             plain = tomllib.loads(path.read_text())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -162,13 +163,13 @@ class Config:
         if version != VERSION:
             raise ValueError(f"{path} has version {version!r}; this Drystone reads version {VERSION}.")
         try:
-            return cls.of(plain)
+            return cls.from_dict(plain)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{path}: {error}") from None
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Config:
-        """Return the configuration that nested dictionaries hold."""
+    def from_dict(cls, plain: Mapping[str, Any]) -> Config:
+        """Return the configuration with the values of nested dictionaries."""
         kinds = {"simulate": Simulate, "train": Train, "tabulate": Tabulate}
         for name, section in plain.items():
             if name not in (*kinds, "fits"):
@@ -181,16 +182,16 @@ class Config:
         return cls(**sections)
 
     def changed(self, section: str, **values: Any) -> Config:
-        """Return the configuration with some values of a section replaced; None leaves a value as it is."""
+        """Return the configuration with some values of a section replaced; None leaves a value unchanged."""
         changes = {name: value for name, value in values.items() if value is not None}
         return replace(self, **{section: replace(getattr(self, section), **changes)})
 
     def with_fit(self, name: str, fit: Fit) -> Config:
-        """Return the configuration with a fit more, or another one of this name."""
+        """Return the configuration with a fit added, or replaced if one has this name."""
         return replace(self, fits={**self.fits, name: fit})
 
     def write(self, path: Path) -> None:
-        """Write the file, or change what has changed in it."""
+        """Write the file; in an existing one, change only the values that differ."""
         require("tomlkit", "cli", "a run")
         import tomlkit
 
@@ -208,7 +209,7 @@ S = TypeVar("S")
 
 
 def _section(kind: type[S], section: str, plain: Mapping[str, Any]) -> S:
-    """Return a dataclass made of a dictionary, with names and types checked."""
+    """Return a section's dataclass with the values of a dictionary, names and types checked."""
     hints = get_type_hints(kind)
     if not isinstance(plain, Mapping):
         raise TypeError(f"`{section}` must be a section, written [{section}]; got {plain!r}.")
@@ -218,7 +219,7 @@ def _section(kind: type[S], section: str, plain: Mapping[str, Any]) -> S:
     return kind(**{name: _typed(f"{section}.{name}", value, hints[name]) for name, value in plain.items()})
 
 
-WORDS = {int: "an integer", float: "a number", str: "a text in quotes", bool: "true or false"}
+TYPE_NAMES = {int: "an integer", float: "a number", str: "a string in quotes", bool: "true or false"}
 
 
 def _typed(name: str, value: Any, hint: Any) -> Any:
@@ -229,7 +230,7 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
     accepted = (int, float) if hint is float else (hint,)
     # In Python True is an int; in a configuration it is a mistake.
     if not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
-        raise TypeError(f"`{name}` must be {WORDS[hint]}; got {value!r}.")
+        raise TypeError(f"`{name}` must be {TYPE_NAMES[hint]}; got {value!r}.")
     return float(value) if hint is float else value
 
 
@@ -243,18 +244,18 @@ def _check_fit_name(name: str) -> None:
 
     if name in BASELINES:
         raise ValueError(
-            f"{name!r} cannot be the name of a fit: comparisons call something else so; give another."
+            f"{name!r} cannot be the name of a fit: comparisons use it for a baseline; choose another name."
         )
-    fits = name and name.isprintable() and len(name.encode()) <= LONGEST
-    if not fits or name.startswith(".") or "/" in name or "\\" in name:
+    valid = name and name.isprintable() and len(name.encode()) <= MAX_NAME_BYTES
+    if not valid or name.startswith(".") or "/" in name or "\\" in name:
         raise ValueError(
-            f"{name!r} cannot be the name of a fit: it becomes the name of a file in fits/, so give one of 1 to "
-            f"{LONGEST} bytes without slashes that does not begin with a dot."
+            f"{name!r} cannot be the name of a fit: it becomes the name of a file in fits/. Choose a name of 1 to "
+            f"{MAX_NAME_BYTES} bytes without slashes that does not begin with a dot."
         )
 
 
 def _update(document: Any, plain: Mapping[str, Any]) -> None:
-    """Make a TOML document say what a dictionary says, touching only what differs."""
+    """Bring the values of a TOML document up to those of a dictionary, changing only those that differ."""
     for name in [name for name in document if name not in plain]:
         del document[name]
     for name, value in plain.items():

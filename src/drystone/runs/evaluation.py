@@ -1,4 +1,4 @@
-"""The fits of a run compared on its test rows and, where the task knows it, with the exact posterior."""
+"""The fits of a run compared on its test rows and, where the task has one, with the exact posterior."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["Evaluation", "evaluate"]
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The fits of a run on its test rows.
+    """The results of a run's fits on its test rows.
 
     Attributes:
-        validation: the rows they were fitted to.
-        test: the rows they are compared on.
-        comparison: with the best member and uniform weights.
+        validation: the rows that the weights were fitted to.
+        test: the rows that the fits are compared on.
+        comparison: the fits compared with the best member and with uniform weights.
         exact: log p(θ_n | y_n) of the exact posterior on the test rows, (N,), or None.
-        gaps: distance from it of each method that has a density, in nats.
+        gaps: distance from the exact posterior of each method that has a density, in nats.
     """
 
     validation: Table
@@ -42,12 +42,12 @@ class Evaluation:
 
     @property
     def exact_mean(self) -> float | None:
-        """Mean log density of the exact posterior: no method can beat it."""
+        """Mean log density of the exact posterior, an upper bound in expectation for every method."""
         return None if self.exact is None else float(self.test.row_weights @ self.exact)
 
     @property
     def verdict(self) -> str:
-        """The verdict on the first fit, in a sentence."""
+        """The verdict on the first fit, in one sentence."""
         name = next(iter(self.comparison.fits))
         return verdict(self.comparison, name, self.test, self.gaps).headline.replace("\u00a0", " ")
 
@@ -64,10 +64,10 @@ def evaluate(
 
     The table and the fits are read from the run, unless earlier stages returned them.
     """
-    validation, test = stages.split(run, config, table=table)
-    comparison = ds.compare(validation, test, stages.fits(run, config) if fits is None else fits)
+    validation, test = stages.load_split(run, config, table=table)
+    comparison = ds.compare(validation, test, stages.load_fits(run, config) if fits is None else fits)
     if not exact:
         return Evaluation(validation, test, comparison)
-    log_p = stages.task(config).log_posterior(test.theta, np.asarray(test.y, float))
+    log_p = stages.load_task(config).log_posterior(test.theta, np.asarray(test.y, float))
     gaps = gap_to_exact(log_p, test, comparison.fits, comparison.best)
     return Evaluation(validation, test, comparison, log_p, gaps)

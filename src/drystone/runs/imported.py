@@ -20,7 +20,7 @@ __all__ = ["import_arrays", "read_npy"]
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """Read an array of finite numbers out of a ``.npy`` file; nothing is unpickled."""
+    """Read an array of finite numbers from a ``.npy`` file; nothing is unpickled."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}.")
     try:
@@ -35,7 +35,7 @@ def read_npy(path: Path) -> np.ndarray:
 
 
 def import_arrays(run: Run, config: Config, theta: Path, y: Path, *, force: bool = False) -> Simulations:
-    """Write parameters (N, d) and data (N, m), or (N,) for one of them, as the simulations of a run."""
+    """Write parameters (N, d) and data (N, m), or (N,) for one column, as the simulations of a run."""
     parameters, data = (rows_of_data(str(path), read_npy(path).astype(float)) for path in (theta, y))
     if parameters.ndim != 2 or data.ndim != 2 or len(parameters) != len(data):
         raise ValueError(
@@ -44,10 +44,10 @@ def import_arrays(run: Run, config: Config, theta: Path, y: Path, *, force: bool
         )
     config.simulate.check_enough(len(parameters), theta)
     if run.simulations.exists() and not force:
-        raise ValueError(f"{run.simulations} is there already; --force replaces it.")
+        raise ValueError(f"{run.simulations} already exists; --force replaces it.")
     row = np.arange(len(parameters))
-    drawn = ds.Simulations(parameters, data, row, {}, {"simulator": "made elsewhere", "n": len(row)})
+    simulations = ds.Simulations(parameters, data, row, {}, {"simulator": "made elsewhere", "n": len(row)})
     Manifest(run).forget("simulate")
-    drawn.save(run.path)
+    simulations.save(run.path)
     config.write(run.config_file)
-    return drawn
+    return simulations

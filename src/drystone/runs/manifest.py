@@ -1,8 +1,8 @@
-"""``manifest.json``: what each stage was made from, and the checksums of what it wrote.
+"""``manifest.json``: the settings and inputs of each stage, and the checksums of its outputs.
 
-It is how a run knows that a stage is done, was interrupted, is out of date, or was damaged. It holds no times, so
+From it a run tells whether a stage is done, was interrupted, is out of date, or was damaged. It holds no times, so
 an interrupted run and an uninterrupted one end with the same manifest. A file that is not in it was made
-elsewhere, and is taken as it is.
+elsewhere, and is used without these checks.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ FORMAT, VERSION = "drystone-run", 1
 
 @dataclass(frozen=True)
 class StageRecord(Record):
-    """What a stage was made from, and what it wrote.
+    """The settings and inputs of a stage, with the checksums of its outputs.
 
     Attributes:
-        outputs: Checksums of the files it wrote, by path in the run; None while it is not finished. Of a Zarr
-            store it is that of its root, which holds that of its arrays (0.1 noted that of the whole store).
-        rows: Numbers of rows of a table for stacking and for testing, in this order.
+        outputs: Checksums of the files of the stage, by path in the run; None while it is not finished. For a Zarr
+            store it is the checksum of its root file, which holds that of its arrays (version 0.1 recorded the
+            checksum of the whole store).
+        rows: Numbers of stacking rows and of test rows of a table, in this order.
     """
 
     outputs: Mapping[str, str] | None = None
@@ -46,10 +47,10 @@ def pending(stage: str) -> str:
 
 
 class Manifest:
-    """The records of a run by stage: read once, then changed here and on disk together.
+    """The records of a run by stage: read once, then changed in memory and on disk together.
 
     Args:
-        run: The run, in which no other process works.
+        run: The run, locked by this process.
     """
 
     def __init__(self, run: Run) -> None:
@@ -58,7 +59,7 @@ class Manifest:
         self._made_elsewhere: dict[Path, str] = {}
 
     def get(self, stage: str) -> StageRecord | None:
-        """Return the record of a stage; None if it was never begun, or its files were made elsewhere."""
+        """Return the record of a stage; None if it was never started, or its files were made elsewhere."""
         return self.stages.get(stage)
 
     def note(self, stage: str, record: StageRecord) -> None:
@@ -69,7 +70,7 @@ class Manifest:
         self._write()
 
     def finish(self, stage: str, record: StageRecord, output: Path) -> None:
-        """Write the record of a stage that has written one file or Zarr store."""
+        """Write the record of a finished stage with one output, a file or a Zarr store."""
         file = output / ROOT if output.is_dir() else output
         self.note(stage, replace(record, outputs={file.relative_to(self.run.path).as_posix(): digest(file)}))
 
@@ -78,31 +79,31 @@ class Manifest:
         self.stages.pop(stage, None)
         self._write()
 
-    def done(self, stage: str, now: StageRecord) -> bool:
-        """Say whether a stage is finished, of the same inputs, and undamaged."""
+    def done(self, stage: str, current: StageRecord) -> bool:
+        """Return whether a stage is finished, from the same settings and inputs, and undamaged."""
         record = self.get(stage)
-        if record is None or record.outputs is None or record.differences(now):
+        if record is None or record.outputs is None or record.differences(current):
             return False
-        self.check_outputs(stage, "Remove it to have it made again.")
+        self.check_outputs(stage, "Remove it and repeat the command to make it again.")
         return all((self.run.path / name).exists() for name in record.outputs)
 
     def check_outputs(self, stage: str, remedy: str) -> None:
-        """Raise, naming the file, if something that a stage wrote is there but is not what it wrote."""
+        """Raise, naming the file, if an output of a stage exists but its checksum differs."""
         for name, expected in (self.stages[stage].outputs or {}).items():
             file = self.run.path / name
             path = file.parent if file.name == ROOT else file
             if file.exists() and digest(file) != expected:
                 raise DamagedError(
-                    f"{path} is not what was written (its checksum differs): it was damaged or exchanged. "
-                    f"{remedy} If you exchanged it on purpose, remove its stage from {MANIFEST}."
+                    f"{path} was damaged or replaced: its checksum differs from the one in {MANIFEST}. "
+                    f"{remedy} If you replaced it on purpose, remove its stage from {MANIFEST}."
                 )
             if file.name == ROOT:
                 check_store(path, remedy)
 
-    # ── what each stage is made from, as things are now ──────────────────────────────────────────────────────
+    # ── current settings and inputs of each stage ────────────────────────────────────────────────────────────
 
     def of_simulate(self, config: Config) -> StageRecord:
-        """Return the task, its seed, and the number of rows; how they are split is for later stages."""
+        """Return the record of the simulations: task, seed and number of rows; later stages record the split."""
         section = config.simulate
         n = section.train + section.stack + section.test
         return StageRecord(
@@ -110,14 +111,14 @@ class Manifest:
         )
 
     def of_train(self, config: Config) -> StageRecord:
-        """Return the training rows and the settings, but not how many members: more may be trained later."""
+        """Return the record of the training, without the number of members: more may be trained later."""
         settings = _settings("train", config.train)
         del settings["train.members"]
         settings["simulate.train"] = config.simulate.train
         return StageRecord(settings, self._inputs(("simulate", self.run.simulations)))
 
     def of_tabulate(self, config: Config) -> StageRecord:
-        """Return the members, and the rows that they are evaluated on."""
+        """Return the record of the table: the members, and the rows that they are evaluated on."""
         settings = _settings("tabulate", config.tabulate)
         settings |= {f"simulate.{name}": getattr(config.simulate, name) for name in ("train", "stack", "test")}
         inputs = self._inputs(("simulate", self.run.simulations))
@@ -126,16 +127,16 @@ class Manifest:
         return StageRecord(settings, inputs)
 
     def of_fit(self, config: Config, name: str) -> StageRecord:
-        """Return the form, the score, and the table."""
+        """Return the record of a fit: its form, its score, and the table."""
         settings = _settings(f"fits.{name}", config.fits[name])
         return StageRecord(settings, self._inputs(("tabulate", self.run.table)))
 
     def member_checksums(self) -> dict[str, str]:
-        """Return those of the members' descriptions, which hold those of their arrays."""
+        """Return the checksums of the members' descriptions, which hold the checksums of their arrays."""
         return {f"members/{path.name}": digest(path) for path in sorted(self.run.members.glob("*.json"))}
 
     def _inputs(self, *stores: tuple[str, Path]) -> dict[str, str | None]:
-        """Return checksums of stores: as noted when they were written, else of what was made elsewhere, if any."""
+        """Return the checksums of stores: as recorded when they were written, or computed if made elsewhere."""
         checksums: dict[str, str | None] = {}
         for stage, path in stores:
             record = self.get(stage)
@@ -168,10 +169,10 @@ def _read(path: Path) -> dict[str, StageRecord]:
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(
-            f"{path} is damaged ({error}). Remove it: what the run holds is then taken as made elsewhere."
+            f"{path} is damaged ({error}). Remove it: the files of the run then count as made elsewhere."
         ) from None
 
 
 def _settings(section: str, values: Any) -> dict[str, Any]:
-    """Return a section of the configuration by dotted names."""
+    """Return the values of a section of the configuration by dotted name."""
     return {f"{section}.{key}": value for key, value in asdict(values).items()}

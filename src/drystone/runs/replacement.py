@@ -29,20 +29,20 @@ class Replacement:
     """The new files of a stage.
 
     Attributes:
-        manifest: Of the run.
-        stage: The stage.
-        now: What its files are made from.
+        manifest: Manifest of the run.
+        stage: Name of the stage.
+        current: Settings and inputs of the new files.
     """
 
     manifest: Manifest
     stage: str
-    now: StageRecord
+    current: StageRecord
 
     @property
     def unfinished(self) -> bool:
         """Whether an earlier process began to make these files in the place of others, and did not finish."""
         record = self.manifest.get(pending(self.stage))
-        return record is not None and not record.differences(self.now)
+        return record is not None and not record.differences(self.current)
 
     def directory(self, anew: bool) -> Path:
         """Return the directory to work in: that of the run, or of new files if there are others to replace.
@@ -54,7 +54,7 @@ class Replacement:
             self._give_up()
         if anew:
             self._new.mkdir()
-            self.manifest.note(pending(self.stage), self.now)
+            self.manifest.note(pending(self.stage), self.current)
         if self._new.exists():
             return self._new
         self._exchange()
@@ -62,7 +62,7 @@ class Replacement:
 
     def install(self, *obsolete: Path) -> None:
         """Put the new files, which are complete, in the place of the old ones, and remove what is obsolete."""
-        self.manifest.note(self.stage, self.now)
+        self.manifest.note(self.stage, self.current)
         os.rename(self._new, self._ready)
         self._exchange()
         for path in obsolete:

@@ -22,13 +22,13 @@ __all__ = ["LOCK", "Run", "locked"]
 
 LOCK = ".lock"
 
-# What `drystone._files.replacing` calls what it has not finished.
-LEFT = re.compile(r"\..+\.[0-9a-f]{32}\.(tmp|old)")
+# Names of the temporary files of `drystone._files.replacing`.
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.(tmp|old)")
 
 
 @dataclass(frozen=True)
 class Run:
-    """Where a run keeps what.
+    """A directory with the files of all stages, under fixed names.
 
     Attributes:
         path: the directory.
@@ -38,7 +38,7 @@ class Run:
 
     @property
     def config_file(self) -> Path:
-        """What the run is asked to do."""
+        """The settings."""
         return self.path / "config.toml"
 
     @property
@@ -48,12 +48,12 @@ class Run:
 
     @property
     def members(self) -> Path:
-        """A ``<name>.safetensors`` and a ``<name>.json`` for each member."""
+        """The directory of the members, one ``<name>.safetensors`` and one ``<name>.json`` per member."""
         return self.path / "members"
 
     @property
     def table(self) -> Path:
-        """What the members say of the stacking and the test rows."""
+        """The statistics of the members on the stacking and the test rows."""
         return self.path / "table.zarr"
 
     @property
@@ -62,36 +62,36 @@ class Run:
         return self.path / "report.html"
 
     def fit(self, name: str) -> Path:
-        """One stacking."""
+        """Return the path of a fit."""
         return self.path / "fits" / f"{name}.json"
 
     @property
     def config(self) -> Config:
-        """What ``config.toml`` says; the defaults if there is none."""
+        """The configuration in ``config.toml``; the defaults if there is none."""
         return Config.read(self.config_file) if self.config_file.exists() else Config()
 
     def check_exists(self) -> None:
-        """Raise if the run is not a directory, and say how to begin one."""
+        """Raise if the run is not a directory; the message tells how to start one."""
         if not self.path.exists():
             raise FileNotFoundError(
-                f"there is no run at {self.path}; begin one with `drystone simulate {self.path} --task NAME`."
+                f"there is no run at {self.path}; start one with `drystone simulate {self.path} --task NAME`."
             )
         if not self.path.is_dir():
             raise NotADirectoryError(f"{self.path} is a file; a run is a directory.")
 
     @contextmanager
     def opened(self, create: bool = False) -> Iterator[None]:
-        """Hold the lock of the directory, and clear away what a killed process left half done in it."""
+        """Hold the lock of the directory, and remove unfinished files of killed processes from it."""
         if create and not self.path.exists():
             self.path.mkdir(parents=True)
         self.check_exists()
         with locked(self.path):
             self._clear()
             yield
-            self._clear()  # what a process left that was killed before there was a run
+            self._clear()  # files of a process that was killed before there was a run
 
     def _clear(self) -> None:
-        # Only in a run (anyone may name any directory), and not where nothing can be written.
+        # Only in a run (the path may name any directory), and only if it is writable.
         if not (self.config_file.exists() and os.access(self.path, os.W_OK)):
             return
         for directory in (self.simulations, self.table, self.members):
@@ -99,16 +99,16 @@ class Run:
         for place in (self.path, *self.path.glob(".new-*")):
             parts = ("members", "fits", "simulations.blocks", "table.parts")
             for directory in (place, *(place / name for name in parts)):
-                for left in directory.glob(".*"):
-                    if LEFT.fullmatch(left.name):
-                        remove(left)
+                for path in directory.glob(".*"):
+                    if TEMPORARY.fullmatch(path.name):
+                        remove(path)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Add a line to ``log.jsonl`` when a stage has ended: the only place where times are kept."""
-        begun, clock = time.time(), time.perf_counter()
+        """Add a line to ``log.jsonl`` when a stage has ended: the only file that holds times."""
+        begun, start = time.time(), time.perf_counter()
         yield
-        self.log(stage=stage, begun=round(begun), seconds=round(time.perf_counter() - clock, 3))
+        self.log(stage=stage, begun=round(begun), seconds=round(time.perf_counter() - start, 3))
 
     def log(self, **event: Any) -> None:
         """Add a line to ``log.jsonl``."""
@@ -119,23 +119,23 @@ class Run:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a run, or raise :class:`LockedError`, which says who has it.
+    """Hold the lock of a run, or raise :class:`LockedError`, which names the process that holds it.
 
-    The system's own lock on ``.lock`` decides, and the system gives it up when its holder dies, killed or not: so
-    no lock is ever left over. The file names the holder (process, host, since when) for the message, is emptied at
-    the end, and stays: removing it would let a third process lock another file of the same name.
+    The lock is the operating system's, on the file ``.lock``. The system releases it when its holder ends, killed
+    or not, so no lock is ever left over. The file names the holder (process, host, start) for the message, is
+    emptied at the end, and stays: removing it would let a third process lock another file of the same name.
 
     Where there is no ``flock`` (not POSIX, or a file system without it) runs are not locked; nor are those in a
     directory that this process cannot write to, which it can only read.
     """
     try:
-        opened = (directory / LOCK).open("a+")
+        lock_file = (directory / LOCK).open("a+")
     except OSError:
         if os.access(directory, os.W_OK):
             raise
         yield
         return
-    with opened as file:
+    with lock_file as file:
         _acquire(file.fileno(), directory)
         file.truncate(0)
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
@@ -165,5 +165,5 @@ def _holder(directory: Path) -> str:
     try:
         holder = json.loads((directory / LOCK).read_text())
         return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-    except (OSError, ValueError, KeyError):  # it has only just begun, or is about to end
+    except (OSError, ValueError, KeyError):  # it has only just started, or is about to end
         return "another process"

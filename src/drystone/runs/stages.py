@@ -1,17 +1,17 @@
-"""The stages of a run. Each reads files, writes files, and does nothing if that has been done already.
+"""The stages of a run. Each reads files, writes files, and does nothing if its files are up to date.
 
-A stage returns what the function below it returned. Given to a later stage it is not read, and not checked, again.
+A stage returns its result. A result passed on to a later stage is not read, and not checked, again.
 
-When the files of a stage were made from something else than is there now:
+When the files of a stage were made from other settings or inputs than the current ones:
 
-- simulations and members are never replaced unless ``force`` says so, for they may have taken days;
-- a table and fits are made again, for they follow from the others;
-- a table or a fit that was made elsewhere (it is not in the manifest) is kept unless ``force`` says otherwise.
+- simulations and members are replaced only with ``force``, because they may have taken days;
+- a table and fits are made again, because they follow from the others;
+- a table or a fit that was made elsewhere (it is not in the manifest) is replaced only with ``force``.
 
 Files are replaced once the new ones are complete: see :mod:`drystone.runs.replacement`.
 
-A stage that *reads* such files refuses, and says which command makes them anew. ``config.toml`` is written only
-once a stage has not refused, so that it always says what the files were made from.
+A stage that *reads* such files raises, and names the command that makes them again. ``config.toml`` is written
+after these checks, so that it always holds the settings that the files were made from.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from drystone._parallel import Executor
 
 __all__ = [
-    "fits",
-    "members",
+    "load_fits",
+    "load_members",
+    "load_simulations",
+    "load_split",
+    "load_task",
     "simulate",
-    "simulations",
-    "split",
     "stack",
     "tabulate",
-    "task",
     "train",
 ]
 
@@ -61,54 +61,54 @@ def simulate(
     run: Run, config: Config, *, workers: int = 1, client: Executor | None = None, force: bool = False
 ) -> Simulations:
     """Run the simulator; continue where a killed process stopped."""
-    manifest, simulator = Manifest(run), task(config)
-    now = manifest.of_simulate(config)
-    replacement = Replacement(manifest, "simulate", now)
+    manifest, task = Manifest(run), load_task(config)
+    current = manifest.of_simulate(config)
+    replacement = Replacement(manifest, "simulate", current)
     if not (force or replacement.unfinished):
-        _refuse_stale(manifest, "simulate", now, "the simulations")
+        _refuse_stale(manifest, "simulate", current, "the simulations")
     config.write(run.config_file)
     directory = replacement.directory(anew=force)
-    if directory == run.path and manifest.done("simulate", now):
+    if directory == run.path and manifest.done("simulate", current):
         return ds.Simulations.load(run.path)
     with run.timed("simulate"):
         if directory == run.path:
-            manifest.note("simulate", now)
-        n = now.settings["the number of simulations"]
+            manifest.note("simulate", current)
+        n = current.settings["the number of simulations"]
         seed = config.simulate.seed
-        drawn = ds.simulate(simulator, n=n, seed=seed, workers=workers, client=client, directory=directory)
+        simulations = ds.simulate(task, n=n, seed=seed, workers=workers, client=client, directory=directory)
         if directory != run.path:
             replacement.install(run.path / "simulations.blocks")
-        manifest.finish("simulate", now, run.simulations)
-    return drawn
+        manifest.finish("simulate", current, run.simulations)
+    return simulations
 
 
 def train(
     run: Run,
     config: Config,
     *,
-    drawn: Simulations | None = None,
+    simulations: Simulations | None = None,
     workers: int | None = None,
     client: Executor | None = None,
     force: bool = False,
 ) -> Ensemble:
-    """Train the members that are missing, on ``drawn`` or on the simulations of the run."""
+    """Train the missing members, on ``simulations`` or on those of the run."""
     manifest, section = Manifest(run), config.train
-    if drawn is None:
-        drawn = _simulations(manifest, config)
-    now = manifest.of_train(config)
-    replacement = Replacement(manifest, "train", now)
+    if simulations is None:
+        simulations = _load_simulations(manifest, config)
+    current = manifest.of_train(config)
+    replacement = Replacement(manifest, "train", current)
     if not (force or replacement.unfinished):
-        _refuse_stale(manifest, "train", now, "the members")
+        _refuse_stale(manifest, "train", current, "the members")
     config.write(run.config_file)
     directory = replacement.directory(anew=force)
-    rows = drawn.row < config.simulate.train
+    rows = simulations.row < config.simulate.train
     with run.timed("train"):
-        # There may be more to train, but what there is stays valid.
-        if directory == run.path and not manifest.done("train", now):
-            manifest.note("train", now)
+        # Members may be missing, but those that exist stay valid.
+        if directory == run.path and not manifest.done("train", current):
+            manifest.note("train", current)
         ensemble = ds.train(
-            drawn.theta[rows],
-            drawn.y[rows],
+            simulations.theta[rows],
+            simulations.y[rows],
             members=section.members,
             family="maf" if section.family == "maf" else "nsf",
             sweep=ds.Sweep.paper() if section.sweep == "paper" else ds.Sweep(),
@@ -125,7 +125,7 @@ def train(
         if directory != run.path:
             replacement.install()
             ensemble = ds.Ensemble.load(run.members)
-        manifest.note("train", replace(now, outputs=manifest.member_checksums()))
+        manifest.note("train", replace(current, outputs=manifest.member_checksums()))
     return ensemble
 
 
@@ -133,7 +133,7 @@ def tabulate(
     run: Run,
     config: Config,
     *,
-    drawn: Simulations | None = None,
+    simulations: Simulations | None = None,
     ensemble: Ensemble | None = None,
     workers: int = 1,
     client: Executor | None = None,
@@ -141,30 +141,30 @@ def tabulate(
 ) -> Table:
     """Evaluate every member (of ``ensemble``, or of the run) on the stacking and the test rows."""
     manifest, section = Manifest(run), config.tabulate
-    if drawn is None:
-        drawn = _simulations(manifest, config)
+    if simulations is None:
+        simulations = _load_simulations(manifest, config)
     if ensemble is None:
-        ensemble = _members(manifest, config)
-    now = manifest.of_tabulate(config)
+        ensemble = _load_members(manifest, config)
+    current = manifest.of_tabulate(config)
     _refuse_made_elsewhere(manifest, "tabulate", run.table, force)
     config.write(run.config_file)
-    replacement, record = Replacement(manifest, "tabulate", now), manifest.get("tabulate")
+    replacement, record = Replacement(manifest, "tabulate", current), manifest.get("tabulate")
     if record is None:  # then parts, if there are any, are of something else
         stale = any((run.path / name).exists() for name in ("table.zarr", "table.parts", "table.json"))
     else:
-        stale = bool(record.differences(now))
+        stale = bool(record.differences(current))
     directory = replacement.directory(anew=force or (stale and not replacement.unfinished))
-    if directory == run.path and manifest.done("tabulate", now):
+    if directory == run.path and manifest.done("tabulate", current):
         return read_table(run.table)
-    rows = drawn.row >= config.simulate.train
-    for_stacking = int((drawn.row[rows] < config.simulate.train + config.simulate.stack).sum())
+    rows = simulations.row >= config.simulate.train
+    for_stacking = int((simulations.row[rows] < config.simulate.train + config.simulate.stack).sum())
     with run.timed("tabulate"):
         if directory == run.path:
-            manifest.note("tabulate", now)
+            manifest.note("tabulate", current)
         table = ds.tabulate(
             ensemble,
-            drawn.theta[rows],
-            drawn.y[rows],
+            simulations.theta[rows],
+            simulations.y[rows],
             draws=section.draws,
             keep_draws=section.keep_draws,
             levels=section.levels,
@@ -172,13 +172,13 @@ def tabulate(
             workers=workers,
             client=client,
             directory=directory,
-            parameters=task(config).parameters if config.simulate.task else None,
+            parameters=load_task(config).parameters if config.simulate.task else None,
         )
         if directory != run.path:
             replacement.install(run.path / "table.parts")
             table = read_table(run.table)
         counts = (for_stacking, int(rows.sum()) - for_stacking)
-        manifest.finish("tabulate", replace(now, rows=counts), run.table)
+        manifest.finish("tabulate", replace(current, rows=counts), run.table)
     return table
 
 
@@ -192,12 +192,12 @@ def stack(
     client: Executor | None = None,
     force: bool = False,
 ) -> dict[str, Stacking]:
-    """Make fits, given their forms and scores by name: fit them, or read those that are done.
+    """Fit the forms by the scores of ``objectives``, or read the fits that are up to date.
 
-    Without ``table`` it is that of the run, of which no more than ``memory`` bytes are read at once.
+    Without ``table`` the run's table is used, of which at most ``memory`` bytes are read at once.
     """
     manifest = Manifest(run)
-    validation, _ = _split(manifest, config, memory, table)
+    validation, _ = _load_split(manifest, config, memory, table)
     for name, (form, score) in objectives.items():
         check_tractable(form, score)
         check_provided(validation, form, score)
@@ -205,31 +205,33 @@ def stack(
     config.write(run.config_file)
     fits = {}
     for name, (form, score) in tqdm(objectives.items(), unit=" fits", disable=None, leave=False):
-        now, path, stage = manifest.of_fit(config, name), run.fit(name), f"fits/{name}"
-        if not force and manifest.done(stage, now):
+        current, path, stage = manifest.of_fit(config, name), run.fit(name), f"fits/{name}"
+        if not force and manifest.done(stage, current):
             fits[name] = ds.Stacking.load(path)
             continue
         with run.timed(stage):
-            manifest.note(stage, now)
+            manifest.note(stage, current)
             fit = ds.stack(validation, form, score, nonfinite=config.fits[name].nonfinite, client=client)
             fit.save(path)
-            manifest.finish(stage, now, path)
-        fits[name] = replace(fit, seconds=math.nan)  # as it is when it is read: times are in the log alone
+            manifest.finish(stage, current, path)
+        fits[name] = replace(fit, seconds=math.nan)  # as when read from its file: only the log holds times
     return fits
 
 
-# ── reading what stages wrote ────────────────────────────────────────────────────────────────────────────────
+# ── reading the outputs of stages ────────────────────────────────────────────────────────────────────────────
 
 
-def task(config: Config) -> Task:
-    """Return the task of the configuration: one of ours by name, or ``module:object``."""
+def load_task(config: Config) -> Task:
+    """Return the task of the configuration: a built-in one by name, or ``module:object``."""
     name = config.simulate.task
     if ":" not in name:
         if not name:
-            raise ValueError(f"no task: give one with --task, of {', '.join(ds.tasks.names())}, or module:object.")
+            raise ValueError(
+                f"no task: give one with --task, either module:object or one of {', '.join(ds.tasks.names())}."
+            )
         return ds.tasks.get(name)
     module, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:  # as `python -m` has it, which the `drystone` command has not
+    if os.getcwd() not in sys.path:  # `python -m` has the working directory there, the `drystone` command has not
         sys.path.append(os.getcwd())
     try:
         imported = getattr(importlib.import_module(module), attribute)
@@ -241,26 +243,28 @@ def task(config: Config) -> Task:
     return instance
 
 
-def simulations(run: Run, config: Config) -> Simulations:
-    """Read the simulations, which must be finished, undamaged and enough."""
-    return _simulations(Manifest(run), config)
+def load_simulations(run: Run, config: Config) -> Simulations:
+    """Read the simulations; raise if they are unfinished, damaged or too few."""
+    return _load_simulations(Manifest(run), config)
 
 
-def members(run: Run, config: Config) -> Ensemble:
-    """Read the members: all that are in ``members/``."""
-    return _members(Manifest(run), config)
+def load_members(run: Run, config: Config) -> Ensemble:
+    """Read all members in ``members/``."""
+    return _load_members(Manifest(run), config)
 
 
-def split(run: Run, config: Config, memory: int | None = None, table: Table | None = None) -> tuple[Table, Table]:
-    """Return the stacking rows and the test rows of ``table``, or of the run's.
+def load_split(
+    run: Run, config: Config, memory: int | None = None, table: Table | None = None
+) -> tuple[Table, Table]:
+    """Return the stacking rows and the test rows of ``table``, or of the run's table.
 
-    With ``memory`` (bytes to read at once) the run's stays on disk.
+    With ``memory`` (bytes to read at once) the run's table stays on disk.
     """
-    return _split(Manifest(run), config, memory, table)
+    return _load_split(Manifest(run), config, memory, table)
 
 
-def fits(run: Run, config: Config, names: Iterable[str] | None = None) -> dict[str, Stacking]:
-    """Read the fits of these names, or those of the configuration that have been made, at least one."""
+def load_fits(run: Run, config: Config, names: Iterable[str] | None = None) -> dict[str, Stacking]:
+    """Read the fits of these names, or those of the configuration whose files exist, at least one."""
     manifest = Manifest(run)
     if names is None:
         names = [name for name in config.fits if run.fit(name).exists()] or config.fits
@@ -278,24 +282,24 @@ def fits(run: Run, config: Config, names: Iterable[str] | None = None) -> dict[s
 
 
 def _bounds(config: Config) -> object:
-    """Return where the parameters can lie: as configured, or as the task knows; None if neither says."""
+    """Return the bounds of the parameters: those of the configuration, or the task's prior, or None."""
     lower, upper = config.train.lower, config.train.upper
     if lower or upper:
         return lower, upper
-    return task(config).prior if config.simulate.task else None
+    return load_task(config).prior if config.simulate.task else None
 
 
-def _simulations(manifest: Manifest, config: Config) -> Simulations:
+def _load_simulations(manifest: Manifest, config: Config) -> Simulations:
     run = manifest.run
     if not run.simulations.exists():
         raise FileNotFoundError(_missing(run, run.simulations, "simulate"))
     _check(manifest, "simulate", manifest.of_simulate(config), "the simulations", "simulate")
-    drawn = ds.Simulations.load(run.path)
-    config.simulate.check_enough(int(drawn.row[-1]) + 1, run.simulations)
-    return drawn
+    simulations = ds.Simulations.load(run.path)
+    config.simulate.check_enough(int(simulations.row[-1]) + 1, run.simulations)
+    return simulations
 
 
-def _members(manifest: Manifest, config: Config) -> Ensemble:
+def _load_members(manifest: Manifest, config: Config) -> Ensemble:
     run = manifest.run
     if not any(run.members.glob("*.json")):
         raise FileNotFoundError(_missing(run, run.members, "train"))
@@ -303,7 +307,9 @@ def _members(manifest: Manifest, config: Config) -> Ensemble:
     return ds.Ensemble.load(run.members)
 
 
-def _split(manifest: Manifest, config: Config, memory: int | None, table: Table | None) -> tuple[Table, Table]:
+def _load_split(
+    manifest: Manifest, config: Config, memory: int | None, table: Table | None
+) -> tuple[Table, Table]:
     run = manifest.run
     if table is None:
         if not run.table.exists():
@@ -312,35 +318,35 @@ def _split(manifest: Manifest, config: Config, memory: int | None, table: Table 
         table = ds.Table.load(run.table) if memory is None else ds.Table.open(run.table, memory)
     record, section = manifest.get("tabulate"), config.simulate
     first, rest = record.rows if record else (section.stack, section.test)
-    if first + rest != table.N:  # made elsewhere, and not known which rows are which
+    if first + rest != table.N:  # made elsewhere with an unknown split
         return table.split(0.5, seed=0)
     return table.select(rows=slice(0, first)), table.select(rows=slice(first, None))
 
 
-def _check(manifest: Manifest, stage: str, now: StageRecord, what: str, command: str) -> None:
-    """Raise if what a stage wrote is unfinished, out of date or damaged; not if it was made elsewhere."""
+def _check(manifest: Manifest, stage: str, current: StageRecord, what: str, command: str) -> None:
+    """Raise if the outputs of a stage are unfinished, out of date or damaged; pass if made elsewhere."""
     record, run = manifest.get(stage), manifest.run
     if record is None:
         return
     forced = " --force" if command in ("simulate", "train") else ""
-    if Replacement(manifest, stage, now).unfinished and record.differences(now):
+    if Replacement(manifest, stage, current).unfinished and record.differences(current):
         raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {command} {run.path}`.")
-    _refuse_stale(manifest, stage, now, what, f"call `drystone {command} {run.path}{forced}`")
+    _refuse_stale(manifest, stage, current, what, f"call `drystone {command} {run.path}{forced}`")
     if record.outputs is None:
         raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {command} {run.path}`.")
     manifest.check_outputs(stage, f"Remove it and run `drystone {command} {run.path}`.")
 
 
 def _refuse_stale(
-    manifest: Manifest, stage: str, now: StageRecord, what: str, remedy: str = "repeat it with --force"
+    manifest: Manifest, stage: str, current: StageRecord, what: str, remedy: str = "repeat it with --force"
 ) -> None:
-    remedy = f"To make it again {remedy}; or put back what was, or use another directory."
-    check_same(manifest.get(stage), now, f"{what} in {manifest.run.path}", remedy)
+    remedy = f"To make it again {remedy}; or restore the earlier settings and inputs, or use another directory."
+    check_same(manifest.get(stage), current, f"{what} in {manifest.run.path}", remedy)
 
 
 def _refuse_made_elsewhere(manifest: Manifest, stage: str, path: Path, force: bool) -> None:
     if path.exists() and manifest.get(stage) is None and not force:
-        raise ValueError(f"{path} was made elsewhere and is kept as it is; --force replaces it.")
+        raise ValueError(f"{path} was made elsewhere and is not overwritten; --force replaces it.")
 
 
 def _missing(run: Run, path: Path, command: str) -> str:

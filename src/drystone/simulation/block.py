@@ -20,7 +20,7 @@ NON_FINITE = "non-finite values"
 
 @runtime_checkable
 class SimulatorWithPrior(Protocol):
-    """A simulator that knows its prior, as a :class:`drystone.Task` does."""
+    """A simulator with a prior, such as a :class:`drystone.Task`."""
 
     @property
     def prior(self) -> Prior:
@@ -29,7 +29,7 @@ class SimulatorWithPrior(Protocol):
 
     @property
     def rows_per_block(self) -> int:
-        """How many rows to simulate in one call."""
+        """Number of rows to simulate in one call."""
         ...
 
     def simulate(self, theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray:
@@ -56,7 +56,7 @@ class Job:
     rows: int
 
     def streams(self) -> list[np.random.SeedSequence]:
-        """Seeds for the prior, for the block as a whole, and for its rows when they are run alone."""
+        """Return seeds for the prior, for the block as a whole, and for its rows when they are run alone."""
         return np.random.SeedSequence(self.seed, spawn_key=(self.index,)).spawn(3)
 
     def theta(self) -> NDArray[np.float64]:
@@ -76,7 +76,7 @@ class Block:
     Attributes:
         theta: Parameters, shape (rows, d).
         y: Data, shape (rows, m); NaN in rows that raised.
-        reason: Why each row failed, shape (rows,); '' if it did not.
+        reason: Reason of each row's failure, shape (rows,); '' if it did not fail.
     """
 
     theta: NDArray[np.float64]
@@ -85,25 +85,25 @@ class Block:
 
     @property
     def good(self) -> NDArray[np.bool_]:
-        """Which rows did not fail."""
+        """Mask of the rows that did not fail."""
         return self.reason == ""
 
 
 def simulate_block(job: Job) -> Block:
-    """Simulate a block with one call or, if that raises, row by row. This is what a worker runs."""
+    """Simulate a block with one call or, if that raises, row by row; workers run this function."""
     theta = job.theta()
     _, whole, rows = job.streams()
     try:
         y = job.simulator(theta, np.random.default_rng(whole))
     except Exception:
-        # Which row is at fault is not known, and the others shall not be lost.
+        # It is not known which row raised, and the others must not be lost.
         return _row_by_row(job.simulator, theta, rows.spawn(job.rows))
     y = _data(y, job.rows)
     return Block(theta, y, np.where(np.isfinite(y).all(1), "", NON_FINITE))
 
 
 def _row_by_row(simulator: Simulator, theta: NDArray[np.float64], streams: list[np.random.SeedSequence]) -> Block:
-    """Simulate each row with its own stream, and note those that raise."""
+    """Simulate each row with its own stream, and record the errors of rows that raise."""
     rows, reasons = [], []
     for row, stream in zip(theta, streams, strict=True):
         try:
@@ -115,16 +115,15 @@ def _row_by_row(simulator: Simulator, theta: NDArray[np.float64], streams: list[
         y = _data(y, 1)
         reasons.append("" if np.isfinite(y).all() else NON_FINITE)
         rows.append(y)
-    reason = np.array(reasons, dtype=np.str_)
-    returned = np.array([why in {"", NON_FINITE} for why in reasons])
+    returned = np.array([reason in {"", NON_FINITE} for reason in reasons])
     values = np.concatenate(rows) if rows else np.empty((0, 0))
     y = np.full((len(theta), values.shape[1]), np.nan, dtype=values.dtype)
     y[returned] = values
-    return Block(theta, y, reason)
+    return Block(theta, y, np.array(reasons, dtype=np.str_))
 
 
 def _data(y: NDArray, rows: int) -> NDArray[np.floating]:
-    """Check what the simulator returned. A wrong shape is its author's error, not a failed simulation."""
+    """Return the simulator's data as floats; a wrong shape is an error of the code, not a failed simulation."""
     y = np.asarray(y)
     if y.ndim != 2 or len(y) != rows:
         raise ValueError(f"`simulator` must return shape (N, m) = ({rows}, m); it returned {y.shape}.")

@@ -1,4 +1,4 @@
-r"""Priors :math:`p(\theta)` with their support as data, so that training can build a bijection from it."""
+r"""Priors :math:`p(\theta)` that carry their support as data, from which training builds a bijection."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Array = NDArray[np.float64]
 
 
 class Prior(Protocol):
-    """What a task needs of its prior; any object with these three will do."""
+    """The interface of a prior; any object with these three attributes works."""
 
     @property
     def support(self) -> Support:
-        """Where the density may be positive."""
+        """The box in which the density may be positive."""
         ...
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -29,7 +29,7 @@ class Prior(Protocol):
         ...
 
     def log_prob(self, theta: ArrayLike) -> Array:
-        """Evaluate the normalised log density at each row of ``theta`` (n, d); shape (n,)."""
+        """Evaluate the normalized log density at each row of ``theta`` (n, d); shape (n,)."""
         ...
 
 

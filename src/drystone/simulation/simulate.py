@@ -23,7 +23,7 @@ from drystone.simulation.simulations import Simulations, StoredBlocks
 
 __all__ = ["simulate"]
 
-# Rows of a block for a function of unknown speed: few enough that a thousand rows keep eight workers busy.
+# Rows per block of a function of unknown speed: few enough that a thousand rows keep eight workers busy.
 DEFAULT_BLOCK = 100
 
 
@@ -43,10 +43,10 @@ def simulate(
     The n rows are cut into blocks of fixed size. Block b has its own random streams, derived from
     ``(seed, b)``, and is simulated by one call of the simulator. So the rows depend on ``seed``, ``n`` and
     ``block`` only, not on ``workers``, ``client`` or interruptions. With a ``directory`` every finished block
-    is kept there; after a kill the same call continues with the missing blocks and ends with the same rows.
+    is stored there; after a kill the same call continues with the missing blocks and ends with the same rows.
 
     Rows with NaN or infinite data fail: they are left out and counted. If the simulator raises, its block is run
-    again row by row, each row with a stream of its own, and only the rows that raise fail.
+    again row by row, each row with its own stream, and only the rows that raise fail.
 
     Args:
         simulator: A task, or a function ``(theta (N, d), rng) -> y (N, m)``. With several workers it must be
@@ -55,9 +55,10 @@ def simulate(
         n: Number of simulations.
         seed: Seed of all random numbers.
         workers: Number of processes on this machine.
-        directory: Where ``simulations.zarr`` is written (none: memory only). If it is there already and was
-            made with the same settings, it is read and nothing is simulated; if it was made with others, that is a
-            :class:`~drystone.StaleError`. After a change of the simulator's code use another directory.
+        directory: Where ``simulations.zarr`` is written; None keeps the simulations in memory only. If the file
+            exists and was made with the same settings, it is read and nothing is simulated; if it was made with
+            others, :class:`~drystone.StaleError` is raised. After a change of the simulator's code use another
+            directory.
         client: A Dask client, or any executor with ``submit``, to run the blocks instead of local processes.
         block: Rows per call. Default: the task's ``rows_per_block``, or 100 for a function.
 
@@ -77,7 +78,7 @@ def simulate(
         name, function = getattr(simulator, "__qualname__", type(simulator).__qualname__), simulator
         default = DEFAULT_BLOCK
     if prior is None:
-        raise TypeError("`prior` must be given when `simulator` is a function; only a task has its own.")
+        raise TypeError("`prior` must be passed when `simulator` is a function; only a task has its own.")
     n, workers = as_integer("n", n), as_integer("workers", workers)
     block = as_integer("block", default if block is None else block)
     settings = {"simulator": name, "n": n, "seed": seed, "block": block}
@@ -92,9 +93,9 @@ def simulate(
         return finished
     blocks = {} if store is None else store.read()
     missing = [job for job in jobs if job.index not in blocks]
-    done = n - sum(job.rows for job in missing)
+    finished_rows = n - sum(job.rows for job in missing)
     with (
-        tqdm(total=n, initial=done, unit=" simulations", disable=None) as progress,
+        tqdm(total=n, initial=finished_rows, unit=" simulations", disable=None) as progress,
         worker_pool(client, min(workers, max(len(missing), 1))) as pool,
     ):
         for job, future in as_completed(missing, lambda job: pool.submit(simulate_block, job), pool.queue_depth):
@@ -106,41 +107,43 @@ def simulate(
     if not any(block.good.any() for block in blocks.values()):
         if store is not None:
             store.clear()
-        raise RuntimeError(f"all {n} simulations failed: {_listed(_failures(blocks.values()))}.")
-    simulations = _joined([blocks[job.index] for job in jobs], settings)
+        raise RuntimeError(f"all {n} simulations failed: {_format_failures(_count_failures(blocks.values()))}.")
+    simulations = _join([blocks[job.index] for job in jobs], settings)
     if store is not None:
         store.finish(simulations)
     if simulations.left_out:
         failed = n - len(simulations.row)
         warnings.warn(
-            f"{failed} of {n} simulations failed and are left out: {_listed(simulations.left_out)}.", stacklevel=2
+            f"{failed} of {n} simulations failed and are left out: {_format_failures(simulations.left_out)}.",
+            stacklevel=2,
         )
     return simulations
 
 
-def _joined(blocks: list[Block], settings: dict[str, Any]) -> Simulations:
-    """Put the blocks together, without the rows that failed."""
-    # A block in which every row raised does not know the number of data values.
+def _join(blocks: list[Block], settings: dict[str, Any]) -> Simulations:
+    """Join the blocks without the rows that failed."""
+    # If every row of a block raised, its number of data values is unknown.
     widths = sorted({block.y.shape[1] for block in blocks if block.good.any()})
     if len(widths) > 1:
-        raise ValueError(f"`simulator` must return the same number of data values always; it returned {widths}.")
+        raise ValueError(f"`simulator` must always return the same number of data values; it returned {widths}.")
     theta = np.concatenate([block.theta[block.good] for block in blocks])
     y = np.concatenate([block.y[block.good] for block in blocks if block.good.any()])
     row = np.flatnonzero(np.concatenate([block.good for block in blocks]))
-    return Simulations(theta, y, row, _failures(blocks), settings)
+    return Simulations(theta, y, row, _count_failures(blocks), settings)
 
 
-def _failures(blocks: Iterable[Block]) -> dict[str, int]:
+def _count_failures(blocks: Iterable[Block]) -> dict[str, int]:
     """Count the failed rows by reason."""
-    return dict(sorted(Counter(why for block in blocks for why in block.reason.tolist() if why).items()))
+    reasons = (reason for block in blocks for reason in block.reason.tolist() if reason)
+    return dict(sorted(Counter(reasons).items()))
 
 
-def _listed(failures: Mapping[str, int]) -> str:
+def _format_failures(failures: Mapping[str, int]) -> str:
     return "; ".join(f"{reason} ({count})" for reason, count in failures.items())
 
 
 def _check_importable(job: Job) -> None:
-    """Raise before any process is started if the simulator cannot be sent to one."""
+    """Raise, before any process is started, if the simulator cannot be pickled."""
     try:
         ForkingPickler.dumps(job)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Simulations (θ, y) as one object, in memory and on disk, and their finished blocks while they are made."""
+"""Simulations (θ, y) as one object, in memory and on disk, and the finished blocks of interrupted ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from drystone._files import check_seal, recover, replacing, seal
 from drystone._messages import require
-from drystone._resume import Record, check_same, continue_or_begin, digest_array
+from drystone._resume import Record, check_same, continue_or_start, digest_array
 from drystone.errors import DamagedError
 from drystone.simulation.block import Block, Job
 
@@ -32,9 +32,9 @@ class Simulations:
     Attributes:
         theta: Parameters, shape (N, d).
         y: Data, shape (N, m).
-        row: Number of each row among all n simulations, shape (N,): failed ones are missing from it.
-        left_out: How many simulations failed, by reason.
-        settings: What the simulations were made with: simulator, n, seed, block.
+        row: Index of each row among all n simulations, shape (N,); failed ones are missing.
+        left_out: Number of failed simulations by reason.
+        settings: Settings of the simulations: simulator, n, seed, block.
     """
 
     theta: NDArray[np.float64]
@@ -85,7 +85,7 @@ class Simulations:
             raise FileNotFoundError(f"there is no {FILE} in '{directory}'; was `simulate` finished?")
         try:
             group = zarr.open_group(path, mode="r")
-        except Exception as error:  # Zarr has several for a store it cannot make sense of
+        except Exception as error:  # Zarr raises several types for a store that it cannot read
             raise DamagedError(f"'{path}' cannot be read as simulations: {error}") from error
         if group.attrs.get("format") != FORMAT or group.attrs.get("version") != VERSION:
             raise ValueError(
@@ -99,16 +99,16 @@ class Simulations:
 
 
 class StoredBlocks:
-    """Finished blocks in ``simulations.blocks``, until ``simulations.zarr`` takes their place.
+    """Finished blocks in ``simulations.blocks``, until ``simulations.zarr`` replaces them.
 
     Args:
-        directory: Where both are.
-        settings: What the simulations are made with; blocks or simulations made with others are refused.
-        first: The first block. Its parameters tell whether what is stored was drawn from another prior.
+        directory: The directory of both.
+        settings: Settings of the simulations; blocks or simulations with other settings are refused.
+        first: The first block. Its parameters tell whether the stored ones were drawn from another prior.
     """
 
     def __init__(self, directory: Path, settings: dict[str, Any], first: Job) -> None:
-        self.directory, self.now, self.first = directory, Record(settings), first
+        self.directory, self.record, self.first = directory, Record(settings), first
         self.blocks = directory / BLOCKS
         self.messages = f"the simulations in '{directory}'", "Use another directory, or remove it."
 
@@ -118,15 +118,15 @@ class StoredBlocks:
         if not (self.directory / FILE).exists():
             return None
         simulations = Simulations.load(self.directory)
-        check_same(Record(simulations.settings), self.now, *self.messages)
-        of_first = simulations.row < self.first.rows
-        self._check_prior(simulations.theta[of_first], simulations.row[of_first])
-        self.clear()  # blocks are still there if the process was killed just before its end
+        check_same(Record(simulations.settings), self.record, *self.messages)
+        in_first = simulations.row < self.first.rows
+        self._check_prior(simulations.theta[in_first], simulations.row[in_first])
+        self.clear()  # blocks remain if the process was killed just before its end
         return simulations
 
     def read(self) -> dict[int, Block]:
-        """Read the blocks of an interrupted simulation, by number; begin the record if there is none."""
-        continue_or_begin(self.blocks / "settings.json", self.now, *self.messages)
+        """Read the blocks of an interrupted simulation by index; write the record if there is none."""
+        continue_or_start(self.blocks / "settings.json", self.record, *self.messages)
         blocks = {}
         for path in sorted(self.blocks.glob("block-*.npz")):
             with np.load(path, allow_pickle=False) as arrays:
@@ -142,7 +142,7 @@ class StoredBlocks:
             np.savez(file, theta=block.theta, y=block.y, reason=block.reason)
 
     def finish(self, simulations: Simulations) -> None:
-        """Write the simulations in the place of the blocks."""
+        """Write the simulations and remove the blocks."""
         simulations.save(self.directory)
         self.clear()
 
@@ -151,8 +151,8 @@ class StoredBlocks:
         shutil.rmtree(self.blocks, ignore_errors=True)
 
     def _check_prior(self, theta: NDArray[np.float64], row: NDArray[np.int64]) -> None:
-        """Raise if the parameters of these rows of the first block are not those that the prior draws now."""
-        recorded, now = (
+        """Raise if the parameters of these rows of the first block differ from those drawn from the prior."""
+        recorded, current = (
             Record(inputs={"the prior": digest_array(array)}) for array in (theta, self.first.theta()[row])
         )
-        check_same(recorded, now, *self.messages)
+        check_same(recorded, current, *self.messages)

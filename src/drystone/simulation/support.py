@@ -1,4 +1,4 @@
-r"""From the prior's support to the real line and back, so that no density leaks where the prior has none."""
+r"""The bijection from the prior's support to the reals, so that no density leaks out of the support."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Support"]
 
-# How close to an end of its interval a parameter may stand: float32 simulations do fall on the ends, where
-# the logarithm is infinite. In units of the interval; where it has one end only there is no unit, and only an
-# exact hit is moved.
+# Least distance of a parameter from a bound: float32 simulations do fall on the bounds, where the logarithm is
+# infinite. MARGIN is in units of the interval; with one bound only there is no unit, and only a parameter exactly
+# on the bound is moved.
 MARGIN = 1e-7
 LEAST = float(np.finfo(np.float32).tiny)
 
@@ -44,9 +44,9 @@ class Support:
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         for name, bounds in (("lower", lower), ("upper", upper)):
-            copied = np.array(bounds, np.float64, ndmin=1)  # the user's array may change
-            copied.flags.writeable = False
-            object.__setattr__(self, name, copied)
+            copy = np.array(bounds, np.float64, ndmin=1)  # the user's array may change
+            copy.flags.writeable = False
+            object.__setattr__(self, name, copy)
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1:
             raise ValueError(f"bounds must both have shape (d,); got {self.lower.shape} and {self.upper.shape}.")
         if not (self.lower < self.upper).all():
@@ -55,7 +55,7 @@ class Support:
 
     @classmethod
     def of(cls, prior: object, d: int) -> Support:
-        """Return the support of a prior: ``None``, a (lower, upper) pair, or an object that says.
+        """Return the support of a prior: ``None``, a (lower, upper) pair, or an object with bounds.
 
         The object, or its ``support``, has ``lower`` and ``upper``; a torch distribution's ``support`` (also
         that of sbi's ``BoxUniform``) has ``lower_bound`` and ``upper_bound``.
@@ -75,12 +75,12 @@ class Support:
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
 
     def contains(self, theta: ArrayLike) -> NDArray[np.bool_]:
-        """Say of each row of theta (..., d) whether it lies in the support, ends included; (...,)."""
+        """Return whether each row of theta (..., d) lies in the support, bounds included; (...,)."""
         theta = np.asarray(theta)
         return np.all((theta >= self.lower) & (theta <= self.upper), axis=-1)
 
     def to_real(self, theta: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        r"""Return x (N, d) and log Jacobian :math:`\sum_i \log |dx_i / d\theta_i|` (N,) of rows within."""
+        r"""Return x (N, d) and log Jacobian :math:`\sum_i \log |dx_i / d\theta_i|` (N,) of rows in the support."""
         below, above = np.isfinite(self.lower), np.isfinite(self.upper)
         x = np.asarray(theta, np.float64)
         if not self.bounded:
@@ -95,7 +95,7 @@ class Support:
         return x, (width - from_lower - from_upper).sum(axis=1)
 
     def to_theta(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return theta for rows x; never outside the support."""
+        """Return theta for rows x, always in the support."""
         theta = np.array(x, np.float64)
         if not self.bounded:
             return theta
@@ -111,7 +111,7 @@ class Support:
 
 
 def _bounds(prior: object) -> tuple[ArrayLike, ArrayLike]:
-    """Find the bounds on the prior, on its support, or on the constraint that torch wraps in another."""
+    """Return the bounds of the prior, of its support, or of the constraint that torch wraps in another."""
     support = getattr(prior, "support", prior)
     support = getattr(support, "base_constraint", support)
     for owner, lower, upper in (

@@ -1,4 +1,4 @@
-"""From members and simulations to a table."""
+"""Evaluation of members on simulations, which gives a table."""
 
 from drystone.tabulation.tabulate import tabulate
 

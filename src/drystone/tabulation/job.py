@@ -1,4 +1,4 @@
-"""One member over a range of rows: its densities, its draws, and the statistics of the draws."""
+"""The statistics of one member over a range of rows: densities, draws, and statistics of the draws."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drystone._parallel import one_thread
-from drystone.adapters.member import Member
+from drystone.adapters.member import CheckedMember
 from drystone.errors import IntractableError
 from drystone.table.statistics import Key, derive, keys_from_draws
 from drystone.tabulation.weighted import of_weighted_points
 
-__all__ = ["Job", "Part", "Plan", "described", "tabulate_rows", "too_slow"]
+__all__ = ["Job", "Part", "Plan", "describe_error", "tabulate_rows", "too_slow"]
 
-# A member is asked for this many rows at once, and for at most this many numbers. Both are part of what
-# is computed, since every block has a random stream of its own: a caller cannot change them.
+# Most rows, and most numbers, of one call of a member. Both change the result, since every block has its own
+# random stream, so they are not arguments.
 ROWS, NUMBERS = 50, 2_000_000
 ROWS_WITHOUT_DRAWS = 1000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The statistics that every member is asked for.
+    """The statistics to compute for every member.
 
     Attributes:
         draws: draws per row; 0 for densities alone.
-        levels: of the quantiles.
-        keep_draws: whether the draws themselves are wanted.
-        seed: of all draws.
-        limit: seconds a member may take, or None.
+        levels: levels of the quantiles.
+        keep_draws: whether the draws themselves are part of the result.
+        seed: seed of all draws.
+        limit: most seconds per member, or None.
     """
 
     draws: int
@@ -43,12 +43,12 @@ class Plan:
 
     @property
     def statistics(self) -> tuple[Key, ...]:
-        """The statistics by the table's keys."""
-        kept = ("draws",) if self.draws and self.keep_draws else ()
-        return ("log_q", *(keys_from_draws(self.draws, self.levels)), *kept)
+        """The statistics, by the table's keys."""
+        draws = ("draws",) if self.draws and self.keep_draws else ()
+        return ("log_q", *(keys_from_draws(self.draws, self.levels)), *draws)
 
     def block(self, d: int) -> int:
-        """Return the rows per block: few enough that its draws fit in memory whatever their number."""
+        """Return the rows per block: few enough that the draws of a block fit in memory."""
         return max(1, min(ROWS, NUMBERS // (self.draws * d))) if self.draws else ROWS_WITHOUT_DRAWS
 
 
@@ -58,13 +58,13 @@ class Job:
 
     Attributes:
         member: the member.
-        plan: the statistics asked for.
-        start: number of the first row; a multiple of the plan's block.
+        plan: the statistics to compute.
+        start: index of the first row; a multiple of the plan's block.
         theta: true parameters of the rows, (n, d).
-        y: their data, (n, ...).
+        y: data of the rows, (n, ...).
     """
 
-    member: Member
+    member: CheckedMember
     plan: Plan
     start: int
     theta: np.ndarray
@@ -77,8 +77,8 @@ class Part:
 
     Attributes:
         statistics: arrays (n, ...) by the table's keys: ``log_q``, ``rank``, ``mean``, ``cov``, ``draws``, levels.
-        reason: why the member failed; '' if it did not.
-        seconds: how long it took.
+        reason: reason of the member's failure; '' if it did not fail.
+        seconds: duration of the job.
     """
 
     statistics: Mapping[Key, np.ndarray] = field(default_factory=dict)
@@ -87,36 +87,36 @@ class Part:
 
 
 def tabulate_rows(job: Job) -> Part:
-    """Work through the rows of a job block by block. This is what a worker runs; it never raises."""
-    begin = time.monotonic()
+    """Evaluate the rows of a job block by block; workers run this function, which never raises."""
+    start = time.monotonic()
     size, blocks = job.plan.block(job.theta.shape[1]), []
     try:
         with one_thread():
             for first in range(0, len(job.theta), size):
-                if job.plan.limit is not None and time.monotonic() - begin > job.plan.limit:
-                    return Part(reason=too_slow(job.plan.limit), seconds=time.monotonic() - begin)
-                blocks.append(_block(job, slice(first, first + size)))
-        # What it gave for some rows only it does not give.
+                if job.plan.limit is not None and time.monotonic() - start > job.plan.limit:
+                    return Part(reason=too_slow(job.plan.limit), seconds=time.monotonic() - start)
+                blocks.append(_tabulate_block(job, slice(first, first + size)))
+        # A statistic that is missing in some blocks is left out.
         common = [key for key in blocks[0] if all(key in block for block in blocks)]
         statistics = {key: np.concatenate([block[key] for block in blocks]) for key in common}
     except Exception as error:
-        return Part(reason=described(error), seconds=time.monotonic() - begin)
-    return Part(statistics, seconds=time.monotonic() - begin)
+        return Part(reason=describe_error(error), seconds=time.monotonic() - start)
+    return Part(statistics, seconds=time.monotonic() - start)
 
 
-def described(error: BaseException) -> str:
-    """Return an error in one line."""
+def describe_error(error: BaseException) -> str:
+    """Return the type and message of an error in one line."""
     message = str(error).partition("\n")[0][:300]
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def too_slow(limit: float) -> str:
-    """Return the reason of a member that was given up."""
+    """Return the reason of a member that exceeded the time limit."""
     return f"took longer than the time limit of {limit:g} s"
 
 
-def _block(job: Job, rows: slice) -> dict[Key, np.ndarray]:
-    """Return the statistics of one block of rows that this member can give."""
+def _tabulate_block(job: Job, rows: slice) -> dict[Key, np.ndarray]:
+    """Return the statistics that the member has, for one block of rows."""
     member, plan, theta, y = job.member, job.plan, job.theta[rows], job.y[rows]
     statistics: dict[Key, np.ndarray] = {}
     missing: list[IntractableError] = []
@@ -143,11 +143,13 @@ def _statistics(theta: np.ndarray, draws: np.ndarray, plan: Plan) -> dict[Key, n
     """Return the statistics of draws (n, S, d)."""
     if not np.isfinite(draws).all():
         raise ValueError(f"{(~np.isfinite(draws)).any(-1).mean():.2%} of the draws are not finite.")
-    kept: dict[Key, np.ndarray] = {"draws": draws} if plan.keep_draws else {}
-    return {key: derive(key, draws, theta) for key in keys_from_draws(plan.draws, plan.levels)} | kept
+    statistics: dict[Key, np.ndarray] = {
+        key: derive(key, draws, theta) for key in keys_from_draws(plan.draws, plan.levels)
+    }
+    return {**statistics, "draws": draws} if plan.keep_draws else statistics
 
 
 def _seed(job: Job, first: int) -> int:
-    """Return the seed of this member, by name, and this block: the same in any company and on any worker."""
+    """Return the seed of this member, by name, and this block: it depends on no other member and no worker."""
     key = (zlib.crc32(job.member.name.encode()), job.start + first)
     return int(np.random.SeedSequence(job.plan.seed, spawn_key=key).generate_state(1, np.uint64)[0] >> 2)

@@ -1,4 +1,4 @@
-"""Finished parts of a table, in memory or on disk, until the table takes their place."""
+"""Finished parts of a table, in memory or on disk, until the table replaces them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from drystone._files import recover, replacing
-from drystone._resume import Record, continue_or_begin
+from drystone._resume import Record, continue_or_start
 from drystone.table import Table
 from drystone.table.statistics import Key, as_arguments
 from drystone.tabulation.job import Job, Part, too_slow
@@ -24,13 +24,13 @@ __all__ = ["InMemoryParts", "Outcomes", "StoredParts", "TableHeader", "read_tabl
 
 
 class Outcomes:
-    """Which members failed so far, and which statistics the others give.
+    """The failures of members so far, and the statistics of the others.
 
     Args:
-        names: Of all members.
+        names: Names of all members.
 
     Attributes:
-        failed: Members that failed, with the reason.
+        failed: Reasons of failure by member.
     """
 
     def __init__(self, names: list[str]) -> None:
@@ -41,7 +41,7 @@ class Outcomes:
         self._without: dict[Key, set[str]] = defaultdict(set)
 
     def add(self, job: Job, part: Part) -> None:
-        """Add the part that a job ended with."""
+        """Add the part that a job returned."""
         name, limit = job.member.name, job.plan.limit
         self._seconds[name] += part.seconds
         reason = part.reason or (too_slow(limit) if limit is not None and self._seconds[name] > limit else "")
@@ -61,11 +61,11 @@ class Outcomes:
 
     @property
     def dtypes(self) -> dict[Key, np.dtype]:
-        """The statistics that all of these give, each with a type wide enough for all."""
+        """The statistics that all members in ``names`` have, each with a type wide enough for all."""
         return {key: dtype for key, dtype in self._types.items() if self._without[key].isdisjoint(self.names)}
 
     def lacking(self) -> dict[tuple[Key, ...], list[str]]:
-        """Return the statistics that only some of these give, with the members that do not."""
+        """Return the statistics that some members in ``names`` lack, with the names of those members."""
         keys_by_names: dict[tuple[str, ...], list[Key]] = defaultdict(list)
         for key in self._types:
             keys_by_names[tuple(name for name in self.names if name in self._without[key])].append(key)
@@ -74,15 +74,15 @@ class Outcomes:
 
 @dataclass(frozen=True, eq=False)
 class TableHeader:
-    """Everything in a table but the statistics.
+    """The contents of a table except the statistics.
 
     Attributes:
         theta, y, row_weights: The rows.
         names: Members that did not fail.
         parameters: Names of θ.
-        dtypes: The statistics that all of them give, with their types; quantiles by level.
-        failed: Members that failed, with the reason.
-        S: Draws behind the ranks, if there are any.
+        dtypes: The statistics that all of these members have, with their types; quantiles by level.
+        failed: Reasons of failure by member.
+        S: Number of draws behind the ranks, if there are any.
     """
 
     theta: np.ndarray
@@ -99,7 +99,7 @@ class InMemoryParts:
     """Parts in arrays (K, N, ...) by statistic.
 
     Args:
-        names: Of the members.
+        names: Names of the members.
         N: Number of rows.
     """
 
@@ -108,20 +108,20 @@ class InMemoryParts:
         self.arrays: dict[Key, np.ndarray] = {}
 
     def find(self, job: Job) -> Part | None:
-        """Return None: nothing is left of an earlier call."""
+        """Return None: memory holds nothing of an earlier call."""
         return None
 
-    def keep(self, job: Job, part: Part) -> None:
-        """Copy a part to its place."""
+    def add(self, job: Job, part: Part) -> None:
+        """Copy a part into the arrays."""
         for key, rows in part.statistics.items():
             if key not in self.arrays:
                 self.arrays[key] = np.zeros((len(self.names), self.N, *rows.shape[1:]), rows.dtype)
-            # Wide enough for every member's draws.
+            # The type must be wide enough for every member's draws.
             self.arrays[key] = self.arrays[key].astype(np.result_type(self.arrays[key], rows), copy=False)
             self.arrays[key][self.names.index(job.member.name), job.start : job.start + len(rows)] = rows
 
     def table(self, header: TableHeader) -> Table:
-        """Return the table of the members that did not fail, with the statistics that all of them give."""
+        """Return the table of the members that did not fail, with the statistics that all of them have."""
         arrays = {key: self.arrays.pop(key) for key in header.dtypes}
         if header.failed:
             positions = [self.names.index(name) for name in header.names]
@@ -138,42 +138,42 @@ class InMemoryParts:
         )
 
 
-# Bytes of a table that is read; a larger one stays on disk.
+# Most bytes of a table that is read into memory; a larger one stays on disk.
 MEMORY = 2**32
 
 
 def read_table(path: Path) -> Table:
-    """Return a table; one that is larger than memory should hold stays on disk."""
+    """Return a table; one of more than 4 GiB stays on disk."""
     size = sum(file.stat().st_size for file in path.rglob("*"))
     return Table.load(path) if size <= MEMORY else Table.open(path, MEMORY)
 
 
 class StoredParts:
-    """Parts in ``table.parts``, until ``table.zarr`` takes their place; ``table.json`` is their record.
+    """Parts in ``table.parts``, until ``table.zarr`` replaces them; ``table.json`` is their record.
 
     Args:
-        directory: Where all three are.
-        now: What the table is made from; parts or a table made from something else are refused.
+        directory: The directory of all three.
+        record: Settings and inputs of the table; parts or a table made from others are refused.
         rows: Rows per part.
     """
 
-    def __init__(self, directory: Path, now: Record, rows: int) -> None:
+    def __init__(self, directory: Path, record: Record, rows: int) -> None:
         self.rows = rows
         self.table_file, self.parts = directory / "table.zarr", directory / "table.parts"
         remedy = "Use another `directory`, or remove table.* there."
-        continue_or_begin(directory / "table.json", now, f"the table in '{directory}'", remedy)
+        continue_or_start(directory / "table.json", record, f"the table in '{directory}'", remedy)
 
     def finished(self) -> Table | None:
-        """Return the finished table, or None."""
+        """Return the finished table, or None if there is none."""
         recover(self.table_file)
         if not self.table_file.exists():
             return None
         table = read_table(self.table_file)
-        shutil.rmtree(self.parts, ignore_errors=True)  # still there if the process was killed at its very end
+        shutil.rmtree(self.parts, ignore_errors=True)  # they remain if the process was killed just before its end
         return table
 
     def find(self, job: Job) -> Part | None:
-        """Return the part of a job, if it was finished before; warn of one that cannot be read."""
+        """Return the part of a job if an earlier call finished it; warn if it cannot be read."""
         path = self._path(job.member.name, job.start, len(job.theta))
         if not path.exists():
             return None
@@ -183,15 +183,15 @@ class StoredParts:
             warnings.warn(f"'{path}' cannot be read ({error}); it is made again.", stacklevel=2)
             return None
 
-    def keep(self, job: Job, part: Part) -> None:
-        """Write a part. Failures are not written: they are tried again when the work continues."""
+    def add(self, job: Job, part: Part) -> None:
+        """Write a part; failed members have none and are tried again when the work continues."""
         path = self._path(job.member.name, job.start, len(job.theta))
         with replacing(path) as temporary, temporary.open("wb") as file:
             arrays: dict[str, Any] = {str(key): array for key, array in part.statistics.items()}
             np.savez(file, **arrays)
 
     def table(self, header: TableHeader) -> Table:
-        """Write the table in the place of the parts, member by member, and return it."""
+        """Write the table member by member, remove the parts, and return the table."""
         N = len(header.theta)
         with Table.create(self.table_file, N, header.names, header.parameters) as new:
             new.left_out, new.S = header.failed, header.S
@@ -200,11 +200,11 @@ class StoredParts:
                 new.write(0, row_weights=header.row_weights)
             for k, name in enumerate(header.names):
                 parts = [_read(self._path(name, n, min(self.rows, N - n))) for n in range(0, N, self.rows)]
-                of_member = {
+                statistics = {
                     key: np.concatenate([part[key] for part in parts], dtype=dtype)[None]
                     for key, dtype in header.dtypes.items()
                 }
-                new.write(0, [k], **as_arguments(of_member))
+                new.write(0, [k], **as_arguments(statistics))
         table = self.finished()
         assert table is not None
         return table
@@ -219,5 +219,5 @@ def _read(path: Path) -> dict[Key, np.ndarray]:
 
 
 def _key(name: str) -> Key:
-    """Return the table's key of a statistic: a level is a number."""
+    """Return the table's key of a statistic: a number for a level, else the name."""
     return float(name) if name[0].isdigit() else name

@@ -1,4 +1,4 @@
-"""Evaluate members on simulations: the table that stacking works on."""
+"""Evaluate members on simulations to make the table that stacking works on."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from drystone._arrays import as_integer, checked, rows_of_data
 from drystone._defaults import DRAWS, KEEP_DRAWS, LEVELS, SEED
 from drystone._messages import first_few, require
+from drystone._parallel import Executor
 from drystone._resume import Record, digest_array
-from drystone.adapters.member import Member
+from drystone.adapters.member import CheckedMember, Density, Sampler
 from drystone.table import Table
 from drystone.table.inputs import scaled_weights, unique_names
 from drystone.table.statistics import level_key
@@ -25,58 +26,59 @@ from drystone.tabulation.workers import tabulate_jobs
 
 __all__ = ["tabulate"]
 
-# Rows per job: sent to a worker at once, and lost at most if the process is killed.
+# Rows per job, which is also the most work lost when the process is killed.
 CHUNK = 1000
 
 
 def tabulate(
-    members: Mapping[str, Any] | Sequence[Any],
-    theta: Any,
-    y: Any,
+    members: Mapping[str, Density | Sampler] | Sequence[Density | Sampler],
+    theta: ArrayLike,
+    y: ArrayLike,
     draws: int = DRAWS,
     keep_draws: bool = KEEP_DRAWS,
     levels: Sequence[float] = LEVELS,
     seed: int = SEED,
-    client: Any = None,
+    client: Executor | None = None,
     *,
     workers: int = 1,
     time_limit: float | None = None,
     chunk: int = CHUNK,
     directory: str | os.PathLike[str] | None = None,
     parameters: Sequence[str] | None = None,
-    row_weights: Any = None,
+    row_weights: ArrayLike | None = None,
 ) -> Table:
     r"""Evaluate every member on every simulation: :math:`\log q_k(\theta_n \mid y_n)`, and draws from it.
 
-    Of the draws only their statistics are kept: ranks of the true parameters, means, covariances and quantiles.
-    Rows are worked through in small blocks, so memory does not grow with ``draws``. The result depends on the
-    members, the simulations, ``draws`` and ``seed`` only: not on ``chunk``, ``workers``, ``client`` or
+    By default only statistics of the draws are kept: ranks of the true parameters, means, covariances and
+    quantiles. Rows are evaluated in small blocks, so memory does not grow with ``draws``. The result depends on
+    the members, the simulations, ``draws`` and ``seed`` only: not on ``chunk``, ``workers``, ``client`` or
     interruptions.
 
-    A member that raises, hangs, changes its arguments in place, gives draws that are not finite or finds none
-    within the prior is left out with a warning, and the rest goes on; ``table.left_out`` has the reasons. What
-    some members cannot give (MCMC draws have no density) is not in the table, with a warning that names them.
+    A member that raises, hangs, changes its arguments in place, returns draws that are not finite or has none in
+    the prior's support is left out with a warning, and the others are tabulated; ``table.left_out`` has the
+    reasons. A statistic that some members lack (MCMC draws have no density) is not in the table, with a warning
+    that names these members.
 
     Args:
-        members: Posteriors by name, or a sequence of them, such as an :class:`~drystone.Ensemble`. Anything with
-            ``log_prob(theta, y)`` or ``sample(n, y)``; see :mod:`drystone.adapters` for other libraries'.
+        members: Posteriors by name, or a sequence of them, such as an :class:`~drystone.Ensemble`. A member has
+            ``log_prob(theta, y)``, ``sample(n, y)`` or both; :mod:`drystone.adapters` wraps those of other
+            libraries.
         theta: True parameters of simulations that no member was trained on, (N, d).
-        y: Their data, (N, ...). Members always get at least two axes: N numbers are given to them as (N, 1).
+        y: Data of the simulations, (N, ...). Members always get at least two axes: (N,) becomes (N, 1).
         draws: Draws per member and simulation; 0 for densities alone.
-        keep_draws: Keep the draws too (the energy score and sample aggregation need them): K·N·S·d numbers.
-        levels: Of the quantiles. Intervals of a mixture need those of its members at several levels, or draws.
-        seed: Of all draws.
-        client: A Dask client, or an executor with ``submit``, to work on instead.
+        keep_draws: Store the draws too (the energy score and sample aggregation need them): K·N·S·d numbers.
+        levels: Levels of the quantiles. Intervals of a mixture need quantiles at several levels, or draws.
+        seed: Seed of all draws.
+        client: A Dask client, or an executor with ``submit``, to run the jobs instead of local processes.
         workers: Processes on this machine. With 1 and no time limit the work is done in this process. A script
-            that has it done in others needs ``if __name__ == "__main__":``.
-        time_limit: Seconds that each member may take; one that takes longer is stopped, with the process it runs
-            in, and left out. With a ``client`` it is left behind in a thread, since a cluster's worker cannot be
-            stopped.
+            that uses other processes needs ``if __name__ == "__main__":``.
+        time_limit: Seconds that each member may take; one that takes longer is stopped with its process and left
+            out. With a ``client`` it continues in an abandoned thread, since a cluster's worker cannot be stopped.
         chunk: Rows per job of a worker.
-        directory: Where finished parts are kept and, in the end, ``table.zarr``. The same call continues after a
-            kill, and reads a finished table; a call with other arguments is a :class:`~drystone.StaleError`. After
-            a change of the members use another directory. Memory then holds one member's rows at a time, and a
-            table of more than 4 GiB stays on disk (:meth:`drystone.Table.open`).
+        directory: Where finished parts and, in the end, ``table.zarr`` are written. The same call continues after
+            a kill, and reads a finished table; a call with other arguments raises :class:`~drystone.StaleError`.
+            After a change of the members use another directory. Memory then holds one member's rows at a time, and
+            a table of more than 4 GiB stays on disk (:meth:`drystone.Table.open`).
         parameters: Names of θ.
         row_weights: See :class:`~drystone.Table`.
 
@@ -96,12 +98,13 @@ def tabulate(
     sizes: dict[str, int] = {}
     theta, y = np.array(checked("theta", theta, "Nd", sizes), float), rows_of_data("y", y)
     if len(y) != len(theta):
-        raise ValueError(f"`y` must have a row for each of the {len(theta)} rows of `theta`; got shape {y.shape}.")
+        raise ValueError(f"`y` must have one row per row of `theta`, {len(theta)}; got shape {y.shape}.")
     if not np.isfinite(theta).all():
         raise ValueError("`theta` must be finite.")
     parameters = unique_names("parameters", parameters, sizes["d"], "theta")
-    row_weights = None if row_weights is None else scaled_weights(row_weights, len(theta))
-    named = _named(members, sizes["d"])
+    weights = None if row_weights is None else scaled_weights(row_weights, len(theta))
+    checked_members = _check_members(members, sizes["d"])
+    names = list(checked_members)
     plan = Plan(
         as_integer("draws", draws, 0),
         _levels(levels),
@@ -111,20 +114,20 @@ def tabulate(
     )
     workers, chunk = as_integer("workers", workers), as_integer("chunk", chunk)
     rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
-    store: InMemoryParts | StoredParts = InMemoryParts(list(named), len(theta))
+    store: InMemoryParts | StoredParts = InMemoryParts(names, len(theta))
     if directory is not None:
         require("zarr", "files", "`directory`")
-        store = StoredParts(Path(directory), _record(list(named), plan, theta, y, parameters, row_weights), rows)
+        store = StoredParts(Path(directory), _record(names, plan, theta, y, parameters, weights), rows)
         if (table := store.finished()) is not None:
             if table.left_out:
-                _warn_of(table.left_out, len(named), " Remove table.* from the directory to try them again.")
+                _warn_of(table.left_out, len(names), " Remove table.* from the directory to try them again.")
             return table
 
-    outcomes = Outcomes(list(named))
+    outcomes = Outcomes(names)
 
     def missing() -> Iterator[Job]:
-        """Yield the jobs that remain; none for a member that has failed meanwhile."""
-        for name, member in named.items():
+        """Yield the remaining jobs; none for a member that has failed in the meantime."""
+        for name, member in checked_members.items():
             for start in range(0, len(theta), rows):
                 if name in outcomes.failed:
                     break
@@ -136,22 +139,22 @@ def tabulate(
                     outcomes.add(job, part)
                     progress.update(len(job.theta))
 
-    with tqdm(total=len(named) * len(theta), unit=" rows", disable=None) as progress:
+    with tqdm(total=len(names) * len(theta), unit=" rows", disable=None) as progress:
         for job, part in tabulate_jobs(missing(), workers, client, stoppable=plan.limit is not None):
             if not part.reason:
-                store.keep(job, part)
+                store.add(job, part)
             outcomes.add(job, part)
             progress.update(len(job.theta))
     if not outcomes.names:
         raise RuntimeError(f"every member failed. {_reasons(outcomes.failed)}")
     if outcomes.failed:
-        _warn_of(outcomes.failed, len(named))
-    for keys, names in outcomes.lacking().items():
+        _warn_of(outcomes.failed, len(names))
+    for keys, lacking in outcomes.lacking().items():
         absent = ", ".join(f"`{key}`" for key in keys)
-        warnings.warn(f"the table has no {absent}: {first_few(names)} cannot give it.", stacklevel=2)
+        warnings.warn(f"the table has no {absent}: {first_few(lacking)} cannot give it.", stacklevel=2)
     S = plan.draws if "rank" in outcomes.dtypes else None
     return store.table(
-        TableHeader(theta, y, row_weights, outcomes.names, parameters, outcomes.dtypes, dict(outcomes.failed), S)
+        TableHeader(theta, y, weights, outcomes.names, parameters, outcomes.dtypes, dict(outcomes.failed), S)
     )
 
 
@@ -163,7 +166,7 @@ def _record(
     parameters: Sequence[str],
     row_weights: np.ndarray | None,
 ) -> Record:
-    """Return what the table is made from."""
+    """Return the settings and inputs of the table."""
     settings = {
         "names": names,
         "draws": plan.draws,
@@ -176,12 +179,14 @@ def _record(
     return Record(settings, {"theta": digest_array(theta), "y": digest_array(y), "row_weights": weights})
 
 
-def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Member]:
-    """Return members by name: a mapping's keys, an ensemble's names, or member_0 and so on."""
+def _check_members(
+    members: Mapping[str, Density | Sampler] | Sequence[Density | Sampler], d: int
+) -> dict[str, CheckedMember]:
+    """Return checked members by name: the keys of a mapping, the names of an ensemble, or member_0 and so on."""
     if not isinstance(members, Mapping | Sequence):
         raise TypeError(
             "`members` must be a mapping of names to posteriors or a sequence of posteriors; "
-            f"got {type(members).__name__}. For one posterior give a list of one."
+            f"got {type(members).__name__}. For one posterior pass a list of one."
         )
     if isinstance(members, Mapping):
         pairs = [(str(name), member) for name, member in members.items()]
@@ -191,7 +196,7 @@ def _named(members: Mapping[str, Any] | Sequence[Any], d: int) -> dict[str, Memb
     if not pairs:
         raise ValueError("`members` is empty; expected at least one posterior.")
     unique_names("members", [name for name, _ in pairs], len(pairs), "member")
-    return {name: Member(name, member, d) for name, member in pairs}
+    return {name: CheckedMember(name, member, d) for name, member in pairs}
 
 
 def _warn_of(failed: Mapping[str, str], K: int, hint: str = "") -> None:

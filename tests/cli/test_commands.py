@@ -10,7 +10,7 @@ import pytest
 
 import drystone as ds
 from drystone.cli import demo
-from drystone.cli.main import VERBS, main
+from drystone.cli.main import COMMANDS, main
 from drystone.cli.stack import MEMORY
 from drystone.runs import Run, stages
 from drystone.runs.config import Fit
@@ -112,7 +112,7 @@ def test_sample_writes_draws_of_the_stacked_posterior(run, told, tmp_path):
     told(
         "sample", run.path, "--row", 4, "--fit", "hybrid", "--draws", 50, "--seed", 6, "--out", tmp_path / "a.npz"
     )
-    _, test = stages.split(run, tiny.CONFIG)
+    _, test = stages.load_split(run, tiny.CONFIG)
     np.save(tmp_path / "x.npy", test.y[4])
     told(
         "sample",
@@ -128,7 +128,7 @@ def test_sample_writes_draws_of_the_stacked_posterior(run, told, tmp_path):
         "--out",
         tmp_path / "b.npz",
     )
-    posterior = stages.fits(run, tiny.CONFIG)["hybrid"].posterior(stages.members(run, tiny.CONFIG))
+    posterior = stages.load_fits(run, tiny.CONFIG)["hybrid"].posterior(stages.load_members(run, tiny.CONFIG))
     with np.load(tmp_path / "a.npz") as a, np.load(tmp_path / "b.npz") as b:
         np.testing.assert_array_equal(a["draws"], posterior.sample((50,), x=test.y[4], seed=6))
         np.testing.assert_array_equal(a["draws"], b["draws"])
@@ -174,7 +174,7 @@ def test_tasks_are_listed(said, told):
     assert set(ds.tasks.names()) == exact
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_every_verb_explains_itself_with_examples(verb, said):
     words = said(verb, "--help")
     assert "Examples:" in words
