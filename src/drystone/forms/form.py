@@ -14,6 +14,7 @@ from torch import Tensor
 from drystone._spec import Spec
 from drystone.errors import IntractableError
 from drystone.estimate import effective_number
+from drystone.forms.params import check_array
 from drystone.forms.view import Params, View, as_tensors, members_in_use
 from drystone.table import Table
 from drystone.table.statistics import quantile
@@ -116,6 +117,14 @@ class Form(Spec, ABC):
     @abstractmethod
     def active_members(self, params: Arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the positions of the members that contribute, and the parameters for these alone."""
+
+    def check_params(self, params: Arrays, K: int, d: int) -> None:
+        """Raise ``ValueError`` unless these can be the parameters of a fit to K members and d parameters.
+
+        Of a form that does not say more, only that no number is NaN is known.
+        """
+        for name, array in params.items():
+            check_array(name, array, array.shape, infinite=True)
 
     def penalised(self, factor: float) -> Form:
         """Return the form with any penalty of its own multiplied by ``factor``."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from drystone.forms.form import Arrays, Form, Shares
+from drystone.forms.params import check_array, check_names, check_simplex
 from drystone.forms.view import Params, View
 from drystone.table import Table
 from drystone.table.inputs import Levels, as_levels, each_level
@@ -75,6 +76,18 @@ class IntervalAggregation(Form):
         """Return the members with a weight at either end of any interval."""
         members = np.flatnonzero(_largest_weights(params))
         return members, {**params, "lower": params["lower"][..., members], "upper": params["upper"][..., members]}
+
+    def check_params(self, params: Arrays, K: int, d: int) -> None:
+        """Raise ``ValueError`` unless both ends have weights (d, K) and intercepts (d,) at each level."""
+        check_names(params, ("lower", "upper", "lower_intercept", "upper_intercept"), optional=("margin",))
+        levels = () if isinstance(self.alpha, int | float) else (len(each_level(self.alpha)),)
+        for end in ("lower", "upper"):
+            check_array(end, params[end], (*levels, d, K))
+            check_array(f"{end}_intercept", params[f"{end}_intercept"], (*levels, d))
+            if self.weights == "convex":
+                check_simplex(end, params[end])
+        if "margin" in params:  # infinite if there are too few rows
+            check_array("margin", params["margin"], (*levels, d), infinite=True)
 
     def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
         """Return the largest weights of the lower and upper ends, over parameters and levels."""

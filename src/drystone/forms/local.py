@@ -13,6 +13,7 @@ from torch.nn.functional import silu
 
 from drystone.forms.form import Arrays, Form, MemberLike, Shares
 from drystone.forms.mixture import Mixture, MixtureView, draw_mixture, mixture_log_prob
+from drystone.forms.params import check_array, check_names
 from drystone.forms.screening import hopeless_members
 from drystone.forms.view import Params, as_tensors
 from drystone.table import Table
@@ -94,6 +95,23 @@ class LocalMixture(Form):
         members = np.flatnonzero(np.isfinite(params[f"bias_{last}"]))
         part = {name: params[name][..., members] for name in (f"layer_{last}", f"bias_{last}")}
         return members, {**params, **part}
+
+    def check_params(self, params: Arrays, K: int, d: int) -> None:
+        """Raise ``ValueError`` unless there is a network with the hidden layers of the form and K logits."""
+        layers = [f"{kind}_{i}" for i in range(len(self.hidden) + 1) for kind in ("layer", "bias")]
+        check_names(params, ("y_mean", "y_scale", *layers))
+        features = params["y_mean"].size
+        check_array("y_mean", params["y_mean"], (features,))
+        check_array("y_scale", params["y_scale"], (features,))
+        if not (params["y_scale"] > 0).all():
+            raise ValueError("`y_scale` must be positive.")
+        sizes, last = (features, *self.hidden, K), len(self.hidden)
+        for i in range(last + 1):
+            check_array(f"layer_{i}", params[f"layer_{i}"], sizes[i : i + 2])
+            # A member that takes no part has the logit −∞.
+            check_array(f"bias_{i}", params[f"bias_{i}"], sizes[i + 1 : i + 2], infinite=i == last)
+        if not np.isfinite(params[f"bias_{last}"]).any() or (params[f"bias_{last}"] == np.inf).any():
+            raise ValueError(f"`bias_{last}` must be finite for one member at least, and infinite only downwards.")
 
     def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
         """Return the size of the network."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from drystone.forms import distances
 from drystone.forms.form import Arrays, Form, Shares
+from drystone.forms.params import check_array, check_names
 from drystone.forms.view import Params, View
 from drystone.table import Statistic, Table, blocks
 from drystone.table.statistics import quantile_places
@@ -65,6 +66,12 @@ class SampleAggregation(Form):
         """Return the members with W_k ≠ 0."""
         members = np.flatnonzero(params["matrix"].any((1, 2)))
         return members, {**params, "matrix": params["matrix"][members]}
+
+    def check_params(self, params: Arrays, K: int, d: int) -> None:
+        """Raise ``ValueError`` unless there are an offset (d,) and matrices (K, d, d)."""
+        check_names(params, ("offset", "matrix"))
+        check_array("offset", params["offset"], (d,))
+        check_array("matrix", params["matrix"], (K, d, d))
 
     def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
         """Return the members with the largest W_k."""

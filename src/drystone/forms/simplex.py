@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from drystone.forms.form import Arrays, Form, Shares
+from drystone.forms.params import check_array, check_names, check_simplex
 from drystone.table import Table
 
 __all__ = ["SimplexForm"]
@@ -30,6 +31,12 @@ class SimplexForm(Form):
         """Return the members with weight."""
         members = np.flatnonzero(params["weights"])
         return members, {"weights": params["weights"][members]}
+
+    def check_params(self, params: Arrays, K: int, d: int) -> None:
+        """Raise ``ValueError`` unless there are K weights ≥ 0 that sum to one."""
+        check_names(params, ("weights",))
+        check_array("weights", params["weights"], (K,))
+        check_simplex("weights", params["weights"])
 
     def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
         """Return the members with weight, heaviest first."""

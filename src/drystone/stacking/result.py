@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -17,7 +18,7 @@ import torch
 from drystone import forms, scores, solvers
 from drystone._files import replacing
 from drystone._messages import require
-from drystone.errors import IntractableError
+from drystone.errors import DamagedError, IntractableError
 from drystone.forms import Form, Mixture, Shares, View
 from drystone.forms.view import view_of
 from drystone.scores import LogScore, Score, Sum
@@ -76,6 +77,9 @@ class Stacking:
     parameters: tuple[str, ...]
     dropped: Mapping[str, list[Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.form.check_params(self.params, len(self.names), len(self.parameters))
 
     @classmethod
     def single(
@@ -199,7 +203,10 @@ class Stacking:
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fit as one JSON file, whole or not at all; without ``seconds``, so that reruns are equal."""
+        """Write the fit as one JSON file, whole or not at all; without ``seconds``, so that reruns are equal.
+
+        It holds the checksum of its own text, which :meth:`load` compares.
+        """
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
         plain |= {"form": self.form.describe(), "score": self.score.describe(), "status": self.status.name}
         if isinstance(self.solver, Solver):
@@ -208,9 +215,10 @@ class Stacking:
             name: {"shape": array.shape, "dtype": str(array.dtype), "values": array.ravel().tolist()}
             for name, array in self.params.items()
         }
-        plain = {"format": FORMAT, "version": VERSION, **plain}
+        plain = {"format": FORMAT, "version": VERSION, "checksum": "", **plain}
+        text = json.dumps(plain, indent=1, default=lambda number: number.item())
         with replacing(path) as temporary:
-            temporary.write_text(json.dumps(plain, indent=1, default=lambda number: number.item()))
+            temporary.write_text(text.replace(_checksum_line(""), _checksum_line(_checksum(text)), 1))
 
     @classmethod
     def load(
@@ -220,38 +228,40 @@ class Stacking:
         form: Form | None = None,
         solver: Solver | None = None,
     ) -> Stacking:
-        """Read what :meth:`save` wrote.
+        """Read what :meth:`save` wrote, and check it as a new fit is.
 
         Args:
             path: the file.
             score: the score, if it is one of your own or holds code: code is never stored.
             form: the form, if it is one of your own or holds code, as a local mixture with an embedding does.
             solver: the solver, if it is one of your own; None to have its name instead.
+
+        Raises:
+            DamagedError: if the file is not what was written; names it.
         """
+        path = Path(path)
         try:
-            plain = json.loads(Path(path).read_text())
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{os.fspath(path)!r} is not a complete JSON file: {error}.") from None
-        kind, version = plain.pop("format", None), plain.pop("version", 0)
-        if kind != FORMAT or version > VERSION:
-            raise ValueError(
-                f"{os.fspath(path)!r} is {kind!r} version {version}; expected {FORMAT!r} up to version {VERSION}."
-            )
-        if version < 2:
-            converged = plain.pop("converged")
-            finished = Status.CONVERGED if plain["gap"] is None else Status.CERTIFIED
-            plain["status"] = (finished if converged else Status.STALLED).name
-        plain["form"] = _revive(plain["form"], forms, "form") if form is None else form
-        plain["score"] = _revive_score(plain["score"]) if score is None else score
-        plain["solver"] = _revive_solver(plain["solver"]) if solver is None else solver
-        plain["status"] = Status[plain["status"]]
-        plain["params"] = {
-            name: frozen(np.array(a["values"], a["dtype"]).reshape(a["shape"]))
-            for name, a in plain["params"].items()
-        }
-        for name in ("names", "parameters", "notes"):
-            plain[name] = tuple(plain[name])
-        return cls(**{"seconds": math.nan, **plain})
+            plain = _read(path)
+            plain["form"] = _revive(plain["form"], forms, "form") if form is None else form
+            plain["score"] = _revive_score(plain["score"]) if score is None else score
+            plain["solver"] = _revive_solver(plain["solver"]) if solver is None else solver
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DamagedError(f"{path} is not a complete fit ({type(error).__name__}: {error}).") from error
+        except DamagedError:
+            raise
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        try:
+            plain["status"] = Status[plain["status"]]
+            plain["params"] = {
+                name: frozen(np.array(a["values"], a["dtype"]).reshape(a["shape"]))
+                for name, a in plain["params"].items()
+            }
+            for name in ("names", "parameters", "notes"):
+                plain[name] = tuple(plain[name])
+            return cls(**{"seconds": math.nan, **plain})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DamagedError(f"{path} is damaged: {error}") from error
 
     # ── words ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -352,6 +362,36 @@ def frozen(array: np.ndarray) -> np.ndarray:
     array = np.array(array)
     array.flags.writeable = False
     return array
+
+
+def _checksum(text: str) -> str:
+    """Return the checksum of the text of a fit, in which that of the checksum itself is empty."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _checksum_line(checksum: str) -> str:
+    return f'\n "checksum": "{checksum}"'
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what the file of a fit holds, if it is unchanged, with the fields of the present version."""
+    try:
+        # Not `read_text`, which takes "\r" for "\n".
+        text = path.read_bytes().decode()
+        plain = json.loads(text)
+        kind, version = plain.pop("format", None), int(plain.pop("version", 0))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedError(f"{path} is not a complete JSON file of a fit ({error}).") from None
+    if kind != FORMAT or version > VERSION:
+        raise ValueError(f"it is {kind!r} version {version}; expected {FORMAT!r} up to version {VERSION}.")
+    checksum = plain.pop("checksum", None)
+    if checksum is None and version == 1:  # version 0.1 wrote none
+        converged = plain.pop("converged")
+        finished = Status.CONVERGED if plain["gap"] is None else Status.CERTIFIED
+        plain["status"] = (finished if converged else Status.STALLED).name
+    elif checksum != _checksum(text.replace(_checksum_line(str(checksum)), _checksum_line(""), 1)):
+        raise DamagedError(f"{path} is damaged: its checksum is not the one it was written with.")
+    return plain
 
 
 def _revive(plain: dict[str, Any], module: ModuleType, kind: str) -> Any:
