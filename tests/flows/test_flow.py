@@ -166,7 +166,7 @@ def test_wrong_shapes_are_named():
     flow = Flow.initial(Architecture("maf", 3, 2, units=8))
     with pytest.raises(ValueError, match=r"`x` must have shape \(N, 3\); got \(4, 2\)"):
         flow.log_prob(np.ones((4, 2)), np.ones((4, 2)))
-    with pytest.raises(ValueError, match="`x` and `y` must have as many rows as each other; got 4 and 5"):
+    with pytest.raises(ValueError, match="`x` and `y` must have the same number of rows; got 4 and 5"):
         flow.log_prob(np.ones((4, 3)), np.ones((5, 2)))
     with pytest.raises(ValueError, match=r"`parameters` must have shape"):
         Flow(flow.architecture, np.ones(3, np.float32))

@@ -73,7 +73,7 @@ def test_the_frame_has_a_row_per_member(ensemble):
 
 
 def test_repeated_names_are_refused(ensemble):
-    with pytest.raises(ValueError, match="distinct names; repeated: nsf-000"):
+    with pytest.raises(ValueError, match="must be unique; duplicated: nsf-000"):
         ds.Ensemble([ensemble[0], ensemble[0]])
 
 

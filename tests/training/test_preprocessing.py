@@ -64,7 +64,7 @@ def test_principal_components_are_uncorrelated_of_unit_variance_and_in_order(y):
 
 def test_more_components_than_the_rank_are_refused(y):
     doubled = np.hstack([y, y])
-    with pytest.raises(ValueError, match="`components` is 6 but `y` has rank 4 only; ask for 4"):
+    with pytest.raises(ValueError, match="`components` is 6 but `y` has only rank 4; use 4"):
         DataTransform.fit(doubled, components=6)
     with pytest.raises(ValueError, match="`components` must be between 1 and 4; got 5"):
         DataTransform.fit(y, components=5)

@@ -144,11 +144,11 @@ def test_a_diverged_member_is_tried_once_more_and_then_left_out(simulations, tmp
     fine = ds.Configuration(transforms=2, units=8, layers=1)
     # Steps of 10³⁰ overflow whatever the divisor.
     wild = ds.Configuration(transforms=2, units=8, layers=1, learning_rate=1e30)
-    with pytest.warns(ds.ConvergenceWarning, match="1 of 2 members diverged twice and were left out: maf-001"):
+    with pytest.warns(ds.ConvergenceWarning, match="1 of 2 members diverged twice and were left out: nsf-001"):
         ensemble = ds.train(*simulations, sweep=[fine, wild], epochs=3, directory=tmp_path)
-    assert ensemble.names == ("maf-000",)
-    assert ensemble.diverged == ("maf-001",)
-    assert ds.Ensemble.load(tmp_path).diverged == ("maf-001",)
+    assert ensemble.names == ("nsf-000",)
+    assert ensemble.diverged == ("nsf-001",)
+    assert ds.Ensemble.load(tmp_path).diverged == ("nsf-001",)
 
 
 def test_a_member_that_recovers_says_so(simulations, monkeypatch):
@@ -229,7 +229,7 @@ ONES = np.ones((20, 2))
 BAD = {
     "flat theta": ({"theta": np.ones(20)}, r"`theta` must have shape \(N, d\); got \(20,\)"),
     "structured y": ({"y": np.ones((20, 2, 2))}, r"`y` must have shape \(N, c\); got \(20, 2, 2\)"),
-    "rows": ({"y": np.ones((19, 2))}, "`theta` and `y` must have as many rows; got 20 and 19"),
+    "rows": ({"y": np.ones((19, 2))}, "`theta` and `y` must have the same number of rows; got 20 and 19"),
     "nan": ({"y": ONES * np.nan}, "`y` must be finite; 20 of 20 rows are not"),
     "support": ({"prior": ([2, 0], [3, 2])}, "must lie in the support of `prior`; 20 of 20 rows do not"),
     "validation": ({"validation": 0.0}, "`validation` must leave rows on both sides; got 0.0 of 20 rows"),

@@ -1,8 +1,8 @@
 """Conditional autoregressive flows (MAF, NSF) as data, with compiled density, sampling and training.
 
 A :class:`Flow` is a frozen :class:`Architecture` and a flat parameter vector, and is the same function as the
-``zuko`` flow that :func:`to_zuko` returns. ``architecture`` says what stands where in that vector,
-``kernels`` computes with it.
+``zuko`` flow that :func:`to_zuko` returns. ``architecture`` defines the layout of that vector, ``kernels``
+computes with it.
 """
 
 from __future__ import annotations

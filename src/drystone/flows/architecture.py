@@ -127,7 +127,7 @@ class Architecture:
         return np.array(runs, np.int64)
 
     def matrices(self, parameters: NDArray[np.float32]) -> list[list[NDArray[np.float32]]]:
-        """Views of the parameter vector as matrices, ``[transform][layer]`` of shape (rows, columns)."""
+        """Return views of the parameter vector as matrices, ``[transform][layer]`` of shape (rows, columns)."""
         views, start = [], 0
         for _ in range(self.transforms):
             views.append([])
@@ -149,7 +149,7 @@ class Architecture:
 
     @cached_property
     def plan(self) -> Plan:
-        """The same as numbers and arrays, for the kernels."""
+        """The architecture as numbers and arrays, for the kernels."""
         d, orders = self.features, np.array(self.permutations, np.int64)
         positions = np.argsort(orders, axis=1)  # (T, d), where each feature stands
         sources = np.empty((self.transforms + 1, d), np.int64)

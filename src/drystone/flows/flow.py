@@ -24,7 +24,7 @@ class Flow:
     r"""A conditional density :math:`q(x \mid y)` on :math:`\mathbb R^d`, computed by compiled code.
 
     Args:
-        architecture: What the parameters mean.
+        architecture: Sizes, orders and layout of the parameters.
         parameters: Flat vector, float32, of length ``architecture.size``.
 
     Example:
@@ -57,7 +57,7 @@ class Flow:
         x = _rows(x, self.architecture.features, "x")
         y = _rows(y, self.architecture.context, "y")
         if len(x) != len(y):
-            raise ValueError(f"`x` and `y` must have as many rows as each other; got {len(x)} and {len(y)}.")
+            raise ValueError(f"`x` and `y` must have the same number of rows; got {len(x)} and {len(y)}.")
         out = np.empty(len(x), np.float32)
         with single_threaded():
             density.log_prob(self.architecture.plan, self.parameters, x, y, out)
@@ -88,7 +88,7 @@ class Flow:
 
 
 def _rows(a: ArrayLike, columns: int, name: str) -> NDArray[np.float32]:
-    """Return a contiguous float32 matrix with the expected number of columns, or say what came."""
+    """Return a contiguous float32 matrix; raise if it has not the expected number of columns."""
     a = np.ascontiguousarray(a, np.float32)
     if a.ndim != 2 or a.shape[1] != columns:
         raise ValueError(f"`{name}` must have shape (N, {columns}); got {a.shape}.")

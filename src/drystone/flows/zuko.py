@@ -1,7 +1,7 @@
-r"""To and from ``zuko``: the same function as a torch module, to go on with on a GPU or in another loop.
+r"""Conversion to and from ``zuko``: the same function as a torch module, for further training or use on a GPU.
 
-The two differ in how hidden units are listed and where biases stand. Zuko deals the degrees out in turn
-(0, 1, …, d − 1, 0, 1, …), Drystone sorts them; zuko's network reads (x, y), ours (1, y, x in order).
+The two differ in the order of hidden units and in the place of biases. Zuko assigns the degrees in turn
+(0, 1, …, d − 1, 0, 1, …), Drystone sorts them; zuko's network reads (x, y), Drystone's (1, y, x in order).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from drystone.flows.flow import Flow
 __all__ = ["from_zuko", "parameters_of", "to_zuko"]
 
 _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
-# Zuko's annotations are narrower than what it takes: orders are any integer tensors, shapes any tuples.
+# Zuko's annotations are narrower than its code: orders are any integer tensors, shapes any tuples.
 _transform: Any = zuko.flows.MaskedAutoregressiveTransform
-# The least slope of zuko's univariate maps, which is also ours.
+# The least slope of the univariate maps of zuko and Drystone.
 _SLOPE = 1e-3
 
 
@@ -40,7 +40,7 @@ def to_zuko(flow: Flow, dropout: float = 0.0) -> zuko.flows.Flow:
     else:
         univariate = partial(zuko.transforms.MonotonicRQSTransform, bound=a.bound, slope=_SLOPE)
         shapes = ((a.bins,), (a.bins,), (a.bins - 1,))
-    with seeded(0):  # zuko draws starting parameters, which are written over below
+    with seeded(0):  # zuko draws initial parameters, which are overwritten below
         transforms = [
             _transform(
                 a.features,
@@ -59,9 +59,9 @@ def to_zuko(flow: Flow, dropout: float = 0.0) -> zuko.flows.Flow:
     module = zuko.flows.Flow(transforms, normal)
     for _, matrix, linear, rows, columns in _pairs(a, flow.parameters, module):
         with torch.no_grad():
-            linear.weight.zero_()  # also what zuko's masks hide
-            kept = columns >= 0
-            linear.weight[rows[:, None], columns[kept]] = torch.from_numpy(matrix[:, 1:][:, kept])
+            linear.weight.zero_()  # also the entries that zuko masks
+            in_zuko = columns >= 0
+            linear.weight[rows[:, None], columns[in_zuko]] = torch.from_numpy(matrix[:, 1:][:, in_zuko])
             linear.bias[rows] = torch.from_numpy(matrix[:, 0].copy())
     if dropout > 0:
         for transform in transforms:
@@ -70,7 +70,7 @@ def to_zuko(flow: Flow, dropout: float = 0.0) -> zuko.flows.Flow:
 
 
 def _insert_dropout(hyper: nn.Sequential, rate: float) -> None:
-    """Follow every activation but the first by dropout."""
+    """Add dropout after every activation but the first."""
     activations = [i for i, part in enumerate(hyper) if isinstance(part, nn.ReLU | nn.Tanh)]
     for i in activations[1:]:
         hyper[i] = nn.Sequential(hyper[i], nn.Dropout(rate))
@@ -80,19 +80,19 @@ def from_zuko(module: zuko.flows.Flow) -> Flow:
     """Return the flow that is the same function as a conditional ``zuko.flows.MAF`` or ``NSF``.
 
     Raises:
-        ValueError: If the module has parts that have no counterpart here; the message says which.
+        ValueError: If the module has parts without a counterpart in Drystone; the message names them.
     """
     architecture = _architecture_of(module)
     return Flow(architecture, parameters_of(module, architecture))
 
 
 def parameters_of(module: zuko.flows.Flow, architecture: Architecture) -> NDArray[np.float32]:
-    """Read the parameter vector out of a zuko flow of the given architecture."""
+    """Return the parameter vector of a zuko flow of this architecture."""
     parameters = np.zeros(architecture.size, np.float32)
     for layer, matrix, linear, rows, columns in _pairs(architecture, parameters, module):
-        kept = columns >= 0
+        in_zuko = columns >= 0
         matrix[:, 0] = linear.bias.detach().cpu().numpy()[rows]
-        matrix[:, 1:][:, kept] = linear.weight.detach().cpu().numpy()[rows[:, None], columns[kept]]
+        matrix[:, 1:][:, in_zuko] = linear.weight.detach().cpu().numpy()[rows[:, None], columns[in_zuko]]
         matrix[np.arange(layer.columns) >= np.array(layer.reach)[:, None]] = 0
     return parameters
 
@@ -100,9 +100,10 @@ def parameters_of(module: zuko.flows.Flow, architecture: Architecture) -> NDArra
 def _pairs(
     architecture: Architecture, parameters: NDArray[np.float32], module: zuko.flows.Flow
 ) -> Iterator[tuple[Layer, NDArray[np.float32], Any, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield each matrix with zuko's layer, and where its rows and columns (the bias apart) stand there.
+    """Yield each matrix with zuko's layer, and the indices there of its rows and columns without the bias.
 
-    A column −1 stands nowhere: zuko's network does not read a single feature, which nothing depends on.
+    A column with index −1 does not exist there: zuko's network does not read a single feature, on which nothing
+    depends.
     """
     a = architecture
     units = np.argsort(np.arange(a.units) % a.features, kind="stable")
@@ -126,7 +127,7 @@ def _transforms(module: Any) -> list[Any]:
 
 
 def _architecture_of(module: zuko.flows.Flow) -> Architecture:
-    """Read the architecture off a zuko flow, or say what has no counterpart."""
+    """Return the architecture of a zuko flow; raise if it has parts without a counterpart."""
     transforms = _transforms(module)
     for transform in transforms:
         if not hasattr(transform, "hyper"):

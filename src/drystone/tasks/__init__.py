@@ -1,4 +1,4 @@
-"""Simulators with exact posteriors, so that every method is measured in nats from the truth."""
+"""Simulators with exact posteriors, from which the distance of any method is measured in nats."""
 
 from drystone.simulation.prior import LogNormal, Normal, Prior, Uniform
 from drystone.simulation.support import Support

@@ -21,12 +21,12 @@ _TASKS: dict[str, Callable[[], Task]] = {
 
 
 def names() -> tuple[str, ...]:
-    """List the names of all tasks, in alphabetical order."""
+    """Return the names of all tasks, in alphabetical order."""
     return tuple(sorted(_TASKS))
 
 
 def get(name: str) -> Task:
-    """Make the task called ``name``, with its default settings.
+    """Return the task called ``name``, with its default settings.
 
     Example:
         >>> get("slcp")

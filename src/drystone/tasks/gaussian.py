@@ -1,4 +1,4 @@
-"""The Gaussian toy: one parameter, one observation, everything in closed form."""
+"""The Gaussian toy problem: one parameter, one observation, everything in closed form."""
 
 from __future__ import annotations
 

@@ -63,6 +63,6 @@ class GaussianMixture(Task):
 
     @staticmethod
     def _log_masses(y: Array) -> Array:
-        """Log mass in the box of a Gaussian about ``y`` (N, 2), for each scale; shape (N, 2)."""
+        """Return the log mass in the box of a Gaussian about ``y`` (N, 2), for each scale; shape (N, 2)."""
         low, high = (-BOUND - y[..., None]) / SCALES, (BOUND - y[..., None]) / SCALES
         return truncated_normal.log_mass(low, high).sum(-2)

@@ -41,7 +41,7 @@ class LotkaVolterra(NoisyPath):
     log_prior = prior.log
 
     def path(self, theta: Array) -> Array:
-        """Log populations at the ten times, prey first, shape (N, 20)."""
+        """Return the log populations at the ten times, prey first, shape (N, 20)."""
         alpha, beta, gamma, delta = theta.T
 
         def derivative(u: Array, v: Array) -> tuple[Array, Array]:

@@ -36,7 +36,7 @@ class SIR(NoisyPath):
     cannot turn negative.
 
     The first count (one infected in a million) is zero in 99.9 % of simulations: a constant column, so guard
-    any standardisation against a zero variance. In 4 % of simulations all counts are zero.
+    any standardization against a zero variance. In 4 % of simulations all counts are zero.
     """
 
     name = "sir"
@@ -46,7 +46,7 @@ class SIR(NoisyPath):
     log_prior = prior.log
 
     def path(self, theta: Array) -> Array:
-        """Infected share I/N at the ten times, shape (N, 10)."""
+        """Return the infected share I/N at the ten times, shape (N, 10)."""
         beta, gamma = theta.T
 
         def derivative(s: Array, log_i: Array) -> tuple[Array, Array]:
@@ -58,7 +58,7 @@ class SIR(NoisyPath):
         return np.exp(np.minimum(log_i, 0.0))
 
     def observe(self, path: Array, rng: np.random.Generator) -> Array:
-        """Test 1000 people at each time."""
+        """Draw the number of infected among 1000 tested people at each time."""
         return rng.binomial(TESTED, path).astype(float)
 
     def log_noise(self, y: Array, path: Array) -> Array:
@@ -72,7 +72,7 @@ class SIR(NoisyPath):
 
     def _log_evidence(self, y: Array) -> float:
         def log_joint(log_theta: Array) -> Array:
-            # The corners of the grid lie far outside the prior, where the solver may overflow; they weigh nothing.
+            # The corners of the grid lie far outside the prior, where the solver may overflow; their weight is 0.
             with np.errstate(over="ignore", invalid="ignore"):
                 log_likelihood = np.nan_to_num(self.log_noise(y, self.path(np.exp(log_theta))), nan=-np.inf)
             return log_likelihood + self.log_prior.log_prob(log_theta)

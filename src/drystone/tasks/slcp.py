@@ -96,7 +96,7 @@ class _ShapePrior:
 
 
 def _covariance(shape: Array) -> tuple[Array, Array, Array]:
-    """Entries Σ₁₁, Σ₁₂, Σ₂₂ for (θ₃, θ₄, θ₅) in the columns of ``shape`` (N, 3)."""
+    """Return the entries Σ₁₁, Σ₁₂, Σ₂₂ for (θ₃, θ₄, θ₅) in the columns of ``shape`` (N, 3)."""
     s1, s2, rho = shape[:, 0] ** 2, shape[:, 1] ** 2, np.tanh(shape[:, 2])
     return s1**2 + JITTER, rho * s1 * s2, s2**2 + JITTER
 
@@ -131,21 +131,21 @@ def _importance_sample(y: Array) -> ImportanceSample:
 def _sample_mean(y: Array, shape: Array, rng: np.random.Generator) -> Array:
     r"""Draw :math:`m \sim N(\bar x, \Sigma/4)` restricted to the box, one for each row of ``shape``; (N, 2).
 
-    :math:`m_1` from its normal cut to the box, accepted with the probability that :math:`m_2` falls in the
-    box given :math:`m_1`; then :math:`m_2` from its conditional normal, cut.
+    :math:`m_1` is drawn from its normal cut to the box and accepted with the probability that :math:`m_2` falls in
+    the box given :math:`m_1`; then :math:`m_2` is drawn from its conditional normal cut to the box.
     """
     v11, v12, v22 = _covariance(shape)
     x1, x2 = y.reshape(4, 2).mean(0)
     slope, sd2 = v12 / v11, np.sqrt(v22 - v12**2 / v11) / 2
     m = np.empty((len(shape), 2))
-    todo = np.arange(len(shape))
-    while todo.size:
-        m1 = truncated_normal.sample(x1, np.sqrt(v11[todo]) / 2, -BOUND, BOUND, rng)
-        mean2 = x2 + slope[todo] * (m1 - x1)
-        low, high = (-BOUND - mean2) / sd2[todo], (BOUND - mean2) / sd2[todo]
-        accepted = np.log(rng.random(todo.size)) < truncated_normal.log_mass(low, high)
-        done = todo[accepted]
-        m[done, 0] = m1[accepted]
-        m[done, 1] = truncated_normal.sample(mean2[accepted], sd2[done], -BOUND, BOUND, rng)
-        todo = todo[~accepted]
+    remaining = np.arange(len(shape))
+    while remaining.size:
+        m1 = truncated_normal.sample(x1, np.sqrt(v11[remaining]) / 2, -BOUND, BOUND, rng)
+        mean2 = x2 + slope[remaining] * (m1 - x1)
+        low, high = (-BOUND - mean2) / sd2[remaining], (BOUND - mean2) / sd2[remaining]
+        accepted = np.log(rng.random(remaining.size)) < truncated_normal.log_mass(low, high)
+        rows = remaining[accepted]
+        m[rows, 0] = m1[accepted]
+        m[rows, 1] = truncated_normal.sample(mean2[accepted], sd2[rows], -BOUND, BOUND, rng)
+        remaining = remaining[~accepted]
     return m

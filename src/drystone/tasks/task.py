@@ -1,4 +1,4 @@
-r"""What a benchmark task is: a prior, a simulator and, where one exists, the exact posterior."""
+r"""Benchmark tasks: a prior, a simulator and, where one exists, the exact posterior."""
 
 from __future__ import annotations
 
@@ -39,18 +39,17 @@ class Task(ABC):
 
     A subclass sets the four attributes and defines :meth:`simulate`; that is a complete task. If its
     likelihood is known it also defines :meth:`log_likelihood`, and :meth:`log_evidence` gives it the
-    exact normalised posterior and the :meth:`ceiling`.
+    exact normalized posterior and the :meth:`ceiling`.
 
-    Whatever a subclass defines has its arguments checked before it is called (shapes, NaN, support), so its
-    methods contain mathematics only: ``theta`` arrives as float64 (N, d) inside the support, ``y`` as
-    float64 (N, m).
+    The arguments of these methods are checked before each call (shapes, NaN, support), so that they contain
+    mathematics only: ``theta`` arrives as float64 (N, d) inside the support, ``y`` as float64 (N, m).
 
     Attributes:
         name: Short name, as in ``ds.tasks.get(name)``.
         parameters: Names of the d parameters.
         y_dim: Number m of data values of one simulation.
         prior: Has ``sample(n, rng)``, ``log_prob(theta)`` and ``support``; see :mod:`drystone.simulation.prior`.
-        rows_per_block: How many rows ``ds.simulate`` asks for at once; small if one simulation is slow.
+        rows_per_block: Number of rows per call in ``ds.simulate``; small if one simulation is slow.
 
     Example:
         >>> import numpy as np, drystone as ds
@@ -96,18 +95,18 @@ class Task(ABC):
         raise IntractableError(f"the evidence p(y) of task '{self.name}' is not known.")
 
     def log_posterior(self, theta: Array, y: Array) -> Array:
-        r"""Evaluate the exact normalised posterior density for paired rows (N, d) and (N, m); shape (N,).
+        r"""Evaluate the exact normalized posterior density for paired rows (N, d) and (N, m); shape (N,).
 
         .. math::
             \log p(\theta_n \mid y_n) = \log p(y_n \mid \theta_n) + \log p(\theta_n) - \log p(y_n)
         """
         theta, y = _rows("theta", theta, self.theta_dim), _rows("y", y, self.y_dim)
         log_joint = self.log_likelihood(theta, y) + self.prior.log_prob(theta)
-        # The evidence is the dear part: once for each different data set, so that many θ for one y are cheap.
+        # The evidence is expensive: it is computed once per distinct data set, so that many θ for one y are cheap.
         if (y == y[:1]).all():
             return log_joint - self.log_evidence(y[:1])
-        different, row = np.unique(y, axis=0, return_inverse=True)
-        return log_joint - self.log_evidence(different)[row]
+        distinct, row = np.unique(y, axis=0, return_inverse=True)
+        return log_joint - self.log_evidence(distinct)[row]
 
     def sample_posterior(self, y: Array, n: int, rng: np.random.Generator) -> Array:
         """Draw ``n`` independent parameters from the exact posterior of one data set (m,); shape (n, d)."""
@@ -116,8 +115,8 @@ class Task(ABC):
     def ceiling(self, n: int, rng: np.random.Generator) -> Ceiling:
         r"""Score the exact posterior on ``n`` fresh simulations, by its mean log density at the truth.
 
-        A method that claims more than this plus a few standard errors has a fault: test data leaked into
-        training, or a Jacobian is missing.
+        A method with a mean log density above this by more than a few standard errors has a fault: test data
+        leaked into training, or a Jacobian is missing.
         """
         if n < 2:
             raise ValueError(f"`n` must be at least 2 for a standard error; got {n}.")
@@ -131,7 +130,7 @@ class Task(ABC):
 
 
 def _rows(name: str, value: ArrayLike, width: int) -> Array:
-    """Turn ``value`` into a float64 matrix (N, width) without NaN, or say what is wrong with it."""
+    """Return ``value`` as a float64 matrix (N, width); raise if its shape is another or it has NaN."""
     rows = np.asarray(value, dtype=float)
     if rows.ndim != 2 or rows.shape[1] != width:
         hint = " Is it transposed?" if rows.ndim == 2 and rows.shape[0] == width else ""
@@ -169,7 +168,7 @@ def _checked_log_likelihood(log_likelihood: Callable[..., Array]) -> Callable[..
     def wrapper(self: Task, theta: ArrayLike, y: ArrayLike) -> Array:
         theta, y = _rows("theta", theta, self.theta_dim), _rows("y", y, self.y_dim)
         if len(theta) != len(y):
-            raise ValueError(f"`theta` and `y` are paired rows; got {len(theta)} and {len(y)} of them.")
+            raise ValueError(f"`theta` and `y` must be paired rows; got {len(theta)} and {len(y)} rows.")
         inside = self.prior.support.contains(theta)
         log_p = np.full(len(theta), -np.inf)
         log_p[inside] = log_likelihood(self, theta[inside], y[inside])

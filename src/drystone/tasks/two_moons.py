@@ -73,12 +73,12 @@ class TwoMoons(Task):
         For a given angle the three conditions bound r from below or above, so that the integral over r is a
         difference of normal distribution functions and only the angle needs points.
         """
-        mass = np.concatenate([_possible(part) for part in np.array_split(y, 1 + len(y) // ROWS)])
+        mass = np.concatenate([_possible_mass(part) for part in np.array_split(y, 1 + len(y) // ROWS)])
         possible = mass > IMPOSSIBLE
         return np.where(possible, np.log(np.where(possible, mass, 1.0) / 2), -np.inf)
 
     def sample_posterior(self, y: Array, n: int, rng: np.random.Generator) -> Array:
-        """Draw noise, solve for the parameter, toss a coin for its sign, reject what the prior excludes."""
+        """Draw noise, solve for the parameter, toss a coin for its sign, reject parameters outside the prior."""
         self.log_evidence(y[None])  # raises for data without a posterior, on which rejection would never end
         accepted = np.empty((0, 2))
         while len(accepted) < n:
@@ -91,8 +91,8 @@ class TwoMoons(Task):
         return accepted[:n]
 
 
-def _possible(y: Array) -> Array:
-    """Probability A that the noise leads from ``y`` (N, 2) to a parameter inside the prior; shape (N,)."""
+def _possible_mass(y: Array) -> Array:
+    """Return the probability A that the noise leads from ``y`` (N, 2) to a parameter in the prior; shape (N,)."""
     a, weight = _angles()
     y0, y1 = y[:, :1] - CENTRE, y[:, 1:]
     low, high = -np.inf, np.inf
@@ -110,7 +110,7 @@ def _possible(y: Array) -> Array:
 
 @functools.cache
 def _angles() -> tuple[Array, Array]:
-    """Points of the angle and their weights, which add up to 1."""
+    """Return the points of the angle and their weights, which add up to 1."""
     x, w = np.polynomial.legendre.leggauss(ANGLES)
     panels = np.pi / 4 * np.array([[-1.5], [-0.5], [0.5], [1.5]])
     return (panels + np.pi / 8 * x).ravel(), np.tile(w / 8, 4)

@@ -1,8 +1,8 @@
 """Members on disk: ``<name>.safetensors`` holds the arrays, ``<name>.json`` the rest. Nothing is pickled.
 
-The JSON is written last, so its presence says that the member is complete, and it holds the checksum of the
-arrays. A member that diverged twice has a JSON alone. Members trained alike have equal files, byte for byte: how
-long each took goes to ``timings.jsonl`` instead.
+The JSON is written last, so that it exists only for complete members, and it holds the checksum of the arrays. A
+member that diverged twice has only a JSON. Equal trainings write equal files, byte for byte: their durations are
+in ``timings.jsonl`` instead.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RENAMED = {"averaging": "ema_decay"}
 
 
 def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
-    """Write a member; ``fingerprint`` is that of its data and settings, so that training can be resumed."""
+    """Write a member; ``fingerprint`` is the digest of its data and settings, with which training is resumed."""
     data_transform = member.data_transform
     arrays = {
         "flow": member.flow.parameters,
@@ -61,7 +61,7 @@ def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
     for epoch, state in member.snapshots.items():
         arrays |= {f"snapshot.{epoch}.{key}": value for key, value in state.items()}
     with replacing(directory / f"{member.name}.safetensors") as temporary:
-        # Not its `save_file`, which makes the file readable for its owner alone.
+        # Not with `save_file`, which makes the file readable for its owner only.
         temporary.write_bytes(safetensors.save({key: np.asarray(a, order="C") for key, a in arrays.items()}))
         sha256 = digest(temporary)
     _note_time(directory, member)
@@ -81,7 +81,7 @@ def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
 
 
 def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
-    """Note that a member diverged, so that resumed training does not try it again."""
+    """Record that a member diverged, so that resumed training does not try it again."""
     description = {"format": FORMAT, "name": name, "fingerprint": fingerprint, "diverged": True}
     _write_json(directory / f"{name}.json", description)
 
@@ -93,7 +93,7 @@ def _note_time(directory: Path, member: TrainedMember) -> None:
 
 
 def _seconds(directory: Path, name: str) -> float:
-    """Return how long the training of a member took, by the last line that says so; NaN if none does."""
+    """Return the duration of a member's training from the last line that has it; NaN if none has."""
     path = directory / TIMINGS
     seconds = math.nan
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -126,38 +126,38 @@ class Stored:
 
     @property
     def fingerprint(self) -> str:
-        """Of its data and settings: see :mod:`drystone.training.fingerprint`."""
+        """The digest of its data and settings: see :mod:`drystone.training.fingerprint`."""
         return self.description["fingerprint"]
 
     @property
     def diverged(self) -> bool:
-        """Whether there is nothing to load because training failed."""
+        """Whether training failed, so that there are no arrays."""
         return self.description["diverged"]
 
     @property
     def configuration(self) -> Configuration:
-        """Its hyperparameters."""
+        """The hyperparameters of the member."""
         stored: dict[str, Any] = self.description["configuration"]
         return Configuration(**{RENAMED.get(key, key): value for key, value in stored.items()})
 
     @cached_property
     def history(self) -> History:
-        """How training went."""
+        """The course of the training."""
         stored = self.description["history"]
         lists = {key: tuple(stored[key]) for key in ("losses", "validation")}
         return History(**{"seconds": _seconds(self.path.parent, self.name), **stored, **lists})
 
     def check(self) -> None:
-        """Raise if the arrays are not those that were written; names the file."""
+        """Raise, naming the file, if the arrays are missing or damaged."""
         arrays = self.path.with_suffix(".safetensors")
         if not self.diverged and "sha256" in self.description:
             remedy = f"Remove it and {self.path.name} to train the member again."
             if not arrays.exists():
-                raise DamagedError(f"{arrays} is missing, though {self.path.name} is there. {remedy}")
+                raise DamagedError(f"{arrays} is missing although {self.path.name} exists. {remedy}")
             check(arrays, self.description["sha256"], remedy=remedy)
 
     def load(self) -> TrainedMember:
-        """Read the arrays."""
+        """Return the member, with its arrays read."""
         self.check()
         arrays = safetensors.load_file(self.path.with_suffix(".safetensors"))
         architecture = dict(self.description["architecture"])
@@ -209,14 +209,16 @@ def read(path: Path, embedding: Callable[[], nn.Module] | None = None) -> Stored
     try:
         description = json.loads(path.read_text())
     except ValueError as error:
-        raise DamagedError(f"{path} is not a complete JSON file ({error}). Remove it to train it again.") from None
+        raise DamagedError(
+            f"{path} is not a complete JSON file ({error}). Remove it to train the member again."
+        ) from None
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ValueError(f"{path} is not a member of format {FORMAT}; was it written by a later version?")
     return Stored(path, description, embedding)
 
 
 def scan(directory: Path, embedding: Callable[[], nn.Module] | None = None) -> tuple[list[Stored], list[str]]:
-    """Read the descriptions of a directory, by name: the members, and the names of those that diverged."""
+    """Return the members of a directory in the order of their names, and the names of those that diverged."""
     paths = sorted(directory.glob("*.json"))
     if not paths:
         raise ValueError(f"no members (<name>.json) in {directory}.")

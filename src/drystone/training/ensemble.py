@@ -1,4 +1,4 @@
-"""Many members: a sequence that loads what is looked at, with densities and draws of all of them at once."""
+"""Ensembles: sequences of members that are loaded on access, with densities and draws of all members at once."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["Ensemble"]
 
 
 class Ensemble(Sequence[TrainedMember]):
-    """Trained members, in order. Each satisfies the member protocol: ``log_prob`` and ``sample``.
+    """A sequence of trained members, each a :class:`drystone.adapters.Member`.
 
     Args:
-        members: The members, with distinct names.
+        members: The members, with unique names.
         diverged: Names of members that diverged twice in training and were left out.
 
     Example:
-        ``ensemble[3].log_prob(theta, y)`` is one member's, ``ensemble.log_prob(theta, y)`` everyone's.
+        ``ensemble[3].log_prob(theta, y)`` is the density of one member, ``ensemble.log_prob(theta, y)`` of all.
     """
 
     def __init__(self, members: Iterable[TrainedMember | storage.Stored], diverged: Sequence[str] = ()) -> None:
@@ -39,8 +39,8 @@ class Ensemble(Sequence[TrainedMember]):
         self.names = tuple(member.name for member in self._members)
         self.diverged = tuple(diverged)
         if len(set(self.names)) < len(self.names):
-            repeated = sorted({name for name in self.names if self.names.count(name) > 1})
-            raise ValueError(f"members must have distinct names; repeated: {', '.join(repeated)}.")
+            duplicated = sorted({name for name in self.names if self.names.count(name) > 1})
+            raise ValueError(f"names of members must be unique; duplicated: {', '.join(duplicated)}.")
 
     def __len__(self) -> int:
         return len(self._members)
@@ -58,28 +58,28 @@ class Ensemble(Sequence[TrainedMember]):
         return member
 
     def __repr__(self) -> str:
-        left_out = f", {len(self.diverged)} diverged" if self.diverged else ""
-        shown = ", ".join(self.names[:3]) + (", …" if len(self) > 3 else "")
-        return f"Ensemble({len(self)} members: {shown}{left_out})"
+        diverged = f", {len(self.diverged)} diverged" if self.diverged else ""
+        names = ", ".join(self.names[:3]) + (", …" if len(self) > 3 else "")
+        return f"Ensemble({len(self)} members: {names}{diverged})"
 
     def log_prob(self, theta: ArrayLike, y: ArrayLike, *, workers: int | None = None) -> NDArray[np.float64]:
-        """Return every member's log density of paired rows theta (N, d) and y (N, …), (K, N)."""
+        """Return the log densities of all members at paired rows theta (N, d) and y (N, …), (K, N)."""
         return np.stack(self._map(lambda k: self[k].log_prob(theta, y), workers))
 
     def sample(
         self, n: int, y: ArrayLike, *, seed: int | None = None, workers: int | None = None
     ) -> NDArray[np.float64]:
-        """Return n draws from every member for each row of y (N, …), (K, n, N, d)."""
+        """Return n draws of every member for each row of y (N, …), (K, n, N, d)."""
         seeds = np.random.SeedSequence(seed).generate_state(len(self), np.uint64)
         return np.stack(self._map(lambda k: self[k].sample(n, y, seed=int(seeds[k])), workers))
 
     def snapshot(self, epoch: int) -> Ensemble:
-        """Return the ensemble as it was after an epoch given as a snapshot to :func:`drystone.train`."""
+        """Return the ensemble as it was after one of the epochs in ``snapshots`` of :func:`drystone.train`."""
         return Ensemble([member.snapshot(epoch) for member in self], self.diverged)
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row per member: its hyperparameters and how training went."""
+        """A data frame with one row per member: hyperparameters and course of the training."""
         import pandas as pd
 
         rows = [
@@ -104,11 +104,11 @@ class Ensemble(Sequence[TrainedMember]):
     def load(
         cls, directory: str | os.PathLike[str], *, embedding: Callable[[], nn.Module] | None = None
     ) -> Ensemble:
-        """Read the members of a directory by name; the parameters of each are read when it is first used.
+        """Read the members of a directory in the order of their names; parameters are read on first use.
 
         Args:
-            directory: Where :meth:`save` or ``drystone.train(directory=...)`` wrote them.
-            embedding: Makes the embedding module the members were trained with; code is never stored.
+            directory: The directory of :meth:`save` or ``drystone.train(directory=...)``.
+            embedding: Makes the embedding module that the members were trained with; code is never stored.
         """
         stored, diverged = storage.scan(Path(directory), embedding)
         return cls(stored, diverged)

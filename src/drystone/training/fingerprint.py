@@ -1,8 +1,8 @@
-"""Fingerprints of members: what each was trained on and how, as one SHA-256.
+"""Fingerprints of members: one SHA-256 of the data and settings of a training.
 
-A fingerprint is taken of a text with an explicit list of fields. The text is the one that version 0.1 took, so
-that its directories are continued: names in it are those of 0.1, whatever the code calls them now. A setting that
-is added later is appended to the text only where it differs from its default.
+A fingerprint is the digest of a text with an explicit list of fields. The text is that of version 0.1, so that its
+directories are continued: the names in it are those of 0.1, whatever the code calls them. A setting that is added
+later is appended to the text only where it differs from its default.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def fingerprint_of_data(
     engine: str,
     embedding: str,
 ) -> str:
-    """Return the fingerprint of everything that the members of one training have in common."""
+    """Return the fingerprint of the data and the settings that all members of a training share."""
     texts = [
         _text("Support", lower=_array(support.lower), upper=_array(support.upper)),
         repr(validation),
@@ -57,8 +57,8 @@ def fingerprint_of_data(
 
 
 def fingerprint_of_member(common: str, seed: int, k: int, configuration: Configuration) -> str:
-    """Return the fingerprint of the k-th member, given that of the data."""
-    described = _text(
+    """Return the fingerprint of the k-th member from the common fingerprint."""
+    text = _text(
         "Configuration",
         family=repr(configuration.family),
         transforms=repr(configuration.transforms),
@@ -72,7 +72,7 @@ def fingerprint_of_member(common: str, seed: int, k: int, configuration: Configu
         learning_rate=repr(configuration.learning_rate),
         averaging=repr(configuration.ema_decay),
     )
-    return hashlib.sha256(f"({common!r}, {seed!r}, {k!r}, {described})".encode()).hexdigest()
+    return hashlib.sha256(f"({common!r}, {seed!r}, {k!r}, {text})".encode()).hexdigest()
 
 
 def _text(name: str, **fields: str) -> str:

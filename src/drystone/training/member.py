@@ -1,4 +1,4 @@
-r"""A trained member: an amortised posterior :math:`q(\theta \mid y)` in the units of the simulations."""
+r"""A trained member: an amortized posterior :math:`q(\theta \mid y)` in the units of the simulations."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["History", "TrainedMember"]
 
 @dataclass(frozen=True)
 class History:
-    """How training went.
+    """The course of a training.
 
     Args:
-        losses: Mean training loss of each epoch, in standardised units.
-        validation: Validation loss after each epoch: minus the mean log density, in standardised units.
-        best_epoch: The epoch whose parameters were kept, counted from 1.
-        restarts: How often training was begun again with a tenth of the learning rate.
-        seconds: Time it took; NaN if that was not noted.
+        losses: Mean training loss of each epoch, in standardized units.
+        validation: Validation loss after each epoch: minus the mean log density, in standardized units.
+        best_epoch: The epoch whose parameters the member has, counted from 1.
+        restarts: Number of restarts with a tenth of the learning rate.
+        seconds: Duration; NaN if it was not recorded.
     """
 
     losses: tuple[float, ...]
@@ -45,7 +45,7 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class TrainedMember:
-    r"""A conditional flow with everything between it and the user's units.
+    r"""A conditional flow with the transforms between it and the user's units.
 
     With the support's bijection :math:`s`, the scaling :math:`z` and the transform :math:`c` of the data,
 
@@ -55,13 +55,13 @@ class TrainedMember:
 
     Args:
         name: Unique within its ensemble.
-        flow: The density in standardised coordinates.
-        support: Where the prior lives.
-        scaling: Standardises the unconstrained parameters.
-        data_transform: From y to what the network sees of it.
-        configuration: The hyperparameters it was trained with.
-        history: How training went.
-        snapshots: What had been learnt after given epochs.
+        flow: The density in standardized coordinates.
+        support: The support of the prior.
+        scaling: Standardizes the unconstrained parameters.
+        data_transform: Maps y to the input of the network.
+        configuration: The hyperparameters of the training.
+        history: The course of the training.
+        snapshots: Parameters after some epochs, by epoch.
         embedding: A torch module between the data transform and the flow, or ``None``.
     """
 
@@ -78,7 +78,7 @@ class TrainedMember:
     def log_prob(self, theta: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         r"""Return :math:`\log q(\theta_n \mid y_n)`, (N,), for paired rows theta (N, d) and y (N, …).
 
-        One row of y serves all rows of theta.
+        A single row of y is used for all rows of theta.
         """
         theta, y = np.asarray(theta), np.asarray(y)
         d = self.flow.architecture.features
@@ -97,7 +97,7 @@ class TrainedMember:
         return self.support.to_theta(self.scaling.invert(x))
 
     def context(self, y: NDArray) -> NDArray[np.float32]:
-        """Return what the flow is conditioned on, (N, c)."""
+        """Return the context of the flow, (N, c)."""
         c = self.data_transform(y)
         if self.embedding is None:
             return c
@@ -106,7 +106,7 @@ class TrainedMember:
         return embed(self.embedding, c)
 
     def snapshot(self, epoch: int) -> TrainedMember:
-        """Return the member as it was after an epoch (or when it stopped, if that was earlier)."""
+        """Return the member as it was after an epoch, or at the end of training if that was earlier."""
         if epoch not in self.snapshots:
             raise ValueError(f"`epoch` must be one of the snapshots {sorted(self.snapshots)}; got {epoch}.")
         state = self.snapshots[epoch]

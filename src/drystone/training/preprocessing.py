@@ -1,4 +1,4 @@
-r"""Putting θ and y on a scale that networks like: fitted on the training rows, applied to any."""
+r"""Transforms of θ and y to a scale that suits networks, fitted on the training rows and applied to any."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHUNK = 8192
 
 @dataclass(frozen=True)
 class Scaling:
-    r"""Columnwise :math:`z = (x - \mu) / \sigma`; a constant column gets :math:`\sigma = 1`.
+    r"""The columnwise map :math:`z = (x - \mu) / \sigma`, with :math:`\sigma = 1` for a constant column.
 
     Example:
         >>> scaling = Scaling.fit(np.array([[1.0, 7.0], [3.0, 7.0]]))
@@ -52,16 +52,16 @@ class Scaling:
 
 @dataclass(frozen=True)
 class DataTransform:
-    r"""A transform of y for networks: logarithms of some columns, standardised, clipped, and reduced by PCA.
+    r"""A transform of y for networks: logarithms of some columns, standardization, clipping and PCA.
 
     .. math:: v = \mathrm{clip}\left(\frac{l(y) - \mu}{\sigma}, \pm b\right), \qquad c = (v - \bar v) P
 
     The columns of P are the leading principal axes divided by the standard deviation along them. Heavy-tailed
-    simulators throw single rows hundreds of deviations out; clipping keeps them from ruling the rest.
+    simulators yield single rows hundreds of standard deviations from the mean; clipping limits their influence.
 
     Args:
-        log: Columns of which the logarithm is taken, (c,) of bool.
-        scaling: Standardises the columns; of an array y of more dimensions, all its entries alike.
+        log: Mask of the columns of which the logarithm is taken, (c,).
+        scaling: Standardizes the columns; if y has more dimensions, all its entries alike.
         clip: The bound b.
         mean: :math:`\bar v`, or ``None`` without PCA.
         axes: P, (c, components), or ``None`` without PCA.
@@ -82,7 +82,7 @@ class DataTransform:
         clip: float = 6.0,
         components: int | None = None,
     ) -> DataTransform:
-        """Fit on training rows y (N, c), or (N, …) for structured data, which is then scaled as a whole."""
+        """Fit on training rows y (N, c), or (N, …) for structured data, which are scaled as a whole."""
         if clip <= 0:
             raise ValueError(f"`clip_y` must be positive; got {clip}. Use float('inf') not to clip.")
         structured = y.ndim > 2
@@ -106,13 +106,13 @@ class DataTransform:
         deviations, axes = np.sqrt(np.maximum(variances[::-1], 0.0)), axes.T[::-1]
         rank = int((deviations > 1e-6 * deviations[0]).sum())
         if rank < components:
-            raise ValueError(f"`components` is {components} but `y` has rank {rank} only; ask for {rank}.")
-        # The sign of an axis is arbitrary; its largest entry positive makes the result reproducible.
+            raise ValueError(f"`components` is {components} but `y` has only rank {rank}; use {rank}.")
+        # The sign of an axis is arbitrary; a positive largest entry makes the result reproducible.
         signs = np.sign(axes[np.arange(components), np.abs(axes).argmax(axis=1)])
         return cls(columns, scaling, float(clip), mean, (axes * signs[:, None] / deviations[:, None]).T)
 
     def __call__(self, y: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Return what the network sees of rows y, float32."""
+        """Return the network's input for rows y, float32."""
         if self.log.ndim == 1 and (y.ndim != 2 or y.shape[1] != self.log.size):
             raise ValueError(f"`y` must have shape (N, {self.log.size}); got {y.shape}.")
         # By chunks of rows, because the arithmetic is in double precision and y may be most of the memory.
@@ -130,9 +130,9 @@ def _log(y: NDArray[np.floating], columns: NDArray[np.bool_]) -> NDArray[np.floa
     y = np.asarray(y, np.float64)
     if not columns.any():
         return y
-    # With a scalar flag (structured y) `y[..., columns]` would add an axis: pick by mask instead.
-    chosen = np.broadcast_to(columns, y.shape)
-    if (y[chosen] <= 0).any():
-        rows = int((chosen & (y <= 0)).reshape(len(y), -1).any(axis=1).sum())
+    # With a scalar flag (structured y) `y[..., columns]` would add an axis, so a mask is used instead.
+    mask = np.broadcast_to(columns, y.shape)
+    if (y[mask] <= 0).any():
+        rows = int((mask & (y <= 0)).reshape(len(y), -1).any(axis=1).sum())
         raise ValueError(f"`log_y` needs positive `y`; {rows} of {len(y)} rows have values ≤ 0.")
-    return np.log(y, where=chosen, out=y.copy())
+    return np.log(y, where=mask, out=y.copy())

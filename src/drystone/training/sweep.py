@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from drystone._defaults import FAMILY
 from drystone._messages import unknown
 from drystone.flows.architecture import Architecture
 
@@ -18,7 +19,7 @@ Benchmark = Literal["sbibm", "simbig"]
 
 @dataclass(frozen=True)
 class Configuration:
-    """The hyperparameters of one member. The names are those of :class:`drystone.flows.Architecture`.
+    """The hyperparameters of one member, with the names of :class:`drystone.flows.Architecture`.
 
     Args:
         family: ``"maf"`` or ``"nsf"``.
@@ -31,12 +32,13 @@ class Configuration:
             rather than first to last and last to first in turn.
         dropout: Share of hidden units dropped in training.
         batch_size: Rows per step.
-        learning_rate: Adam's.
-        ema_decay: The member is an exponential moving average of its parameters: after each epoch this share of
-            the average stays, and the rest is replaced by the epoch's parameters. 0 is no averaging.
+        learning_rate: Learning rate of Adam.
+        ema_decay: Decay of the exponential moving average of the parameters, which the member has: after each
+            epoch this share of the average stays, and the rest is replaced by the epoch's parameters. 0 is no
+            averaging.
     """
 
-    family: Family = "maf"
+    family: Family = FAMILY
     transforms: int = 5
     units: int = 50
     layers: int = 2
@@ -71,7 +73,7 @@ class Configuration:
 
     @property
     def cost(self) -> float:
-        """Return a number roughly proportional to the time of an epoch, to start the longest first."""
+        """Number roughly proportional to the time of an epoch, by which the longest trainings start first."""
         return self.transforms * ((self.layers + 1) * self.units**2 + 1e4) * (1 + 50 / self.batch_size)
 
 
@@ -80,9 +82,9 @@ class Sweep:
     """Ranges (low, high), both included, that the members' hyperparameters are drawn from independently.
 
     Sizes are uniform over the integers, except ``units``, which like ``learning_rate`` is uniform in its
-    logarithm; ``dropout`` is uniform. ``shuffle`` gives every member parameter orders of its own: single
-    members are no better for it, but being diverse they stack better. The defaults are many small ReLU
-    networks; with ``family="nsf"`` they are the best we know. To change a range:
+    logarithm; ``dropout`` is uniform. ``shuffle`` gives every member its own parameter orders: single members
+    are no better for it, but more diverse members stack better. The defaults are small ReLU networks, which with
+    ``family="nsf"`` were the best in our tests. To change a range:
     ``dataclasses.replace(Sweep(), units=(64, 128))``.
 
     Example:
@@ -161,7 +163,8 @@ class Sweep:
         )
 
 
-# What the paper's table does not list is as in sbi, which it used: tanh, ten bins, shuffled orders.
+# Hyperparameters that the paper's table does not list are those of sbi, which it used: tanh, ten bins, shuffled
+# orders.
 PAPER: dict[Benchmark, Sweep] = {
     "sbibm": Sweep(
         transforms=(3, 8), units=(32, 256), layers=(2, 4), bins=(10, 10), dropout=(0.0, 0.2),

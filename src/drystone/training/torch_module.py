@@ -1,4 +1,4 @@
-r"""A member as a torch module: the same function of θ and y, to go on with on a GPU or in another loop."""
+r"""A member as a torch module: the same function of θ and y, for further training or use on a GPU."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["MemberModule"]
 
 
 class MemberModule(nn.Module):
-    r"""A zuko flow with the member's standardisation around it: ``module(y).log_prob(theta)``.
+    r"""A zuko flow with the member's standardization around it: ``module(y).log_prob(theta)``.
 
     ``module(y)`` is a ``zuko`` distribution over θ in the units of the simulations. Everything is
-    differentiable; only the flow and the embedding have parameters, the standardisation is buffers.
+    differentiable; only the flow and the embedding have parameters, the standardization consists of buffers.
     """
 
     lower: torch.Tensor
@@ -60,14 +60,14 @@ class MemberModule(nn.Module):
     def forward(self, y: torch.Tensor) -> zuko.distributions.NormalizingFlow:
         """Return the posterior at each row of y (…, c)."""
         flow: Any = self.flow(self.context(y))
-        standardise = _Standardise(self.lower, self.upper, self.shift, self.scale)
+        standardize = _Standardize(self.lower, self.upper, self.shift, self.scale)
         return zuko.distributions.NormalizingFlow(
-            zuko.transforms.ComposedTransform(standardise, *flow.transform.transforms), flow.base
+            zuko.transforms.ComposedTransform(standardize, *flow.transform.transforms), flow.base
         )
 
     def context(self, y: torch.Tensor) -> torch.Tensor:
-        """Return what the flow is conditioned on."""
-        # A one takes the place of what no logarithm is taken of, so that no gradient is NaN.
+        """Return the context of the flow."""
+        # Entries without a logarithm are replaced by 1 inside it, so that no gradient is NaN.
         logged = torch.where(self.y_log, torch.where(self.y_log, y, 1.0).log(), y)
         v = ((logged - self.y_shift) / self.y_scale).clamp(-self.clip, self.clip)
         if self.y_mean is not None and self.y_axes is not None:
@@ -75,8 +75,8 @@ class MemberModule(nn.Module):
         return v if self.embedding is None else self.embedding(v)
 
 
-class _Standardise(Transform):
-    """From θ in the support to standardised reals; the log density outside the support is −inf."""
+class _Standardize(Transform):
+    """The map from θ in the support to standardized reals; the log density outside the support is −inf."""
 
     domain = constraints.real_vector
     codomain = constraints.real_vector
@@ -92,7 +92,7 @@ class _Standardise(Transform):
     def call_and_ladj(self, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         inside = ~((self.below & (theta < self.lower)) | (self.above & (theta > self.upper)))
         ones = torch.ones_like(theta)
-        # As near to a bound as the member itself goes.
+        # The member's own least distance from a bound.
         least = torch.where(self.below & self.above, MARGIN * (self.upper - self.lower), LEAST)
         from_lower = torch.where(self.below & inside, theta - self.lower, ones).maximum(least).log()
         from_upper = torch.where(self.above & inside, self.upper - theta, ones).maximum(least).log()

@@ -2,8 +2,8 @@ r"""Train an ensemble of neural posteriors by maximum likelihood on simulations 
 
 .. math:: \max_{q_k} \frac1N \sum_n \log q_k(\theta_n \mid y_n), \qquad (\theta_n, y_n) \sim p(\theta, y)
 
-Members are independent of one another: each is its own sequential programme with its own seed, so the result
-does not depend on how many run at once, on where, or on whether training was interrupted.
+Members are independent of one another: each is trained sequentially with its own seed, so the result does not
+depend on the number of workers, on where they run, or on interruptions.
 """
 
 from __future__ import annotations
@@ -72,35 +72,36 @@ def train(
     Args:
         theta: Parameters, (N, d).
         y: Data, (N, c); any shape (N, …) with an embedding.
-        members: How many.
-        family: ``"maf"`` (affine) or ``"nsf"`` (splines: slower by two, and usually much better).
-        sweep: What the members' hyperparameters are drawn from, ``None`` for ``Sweep()``; or a list of
+        members: Number of members.
+        family: ``"maf"`` (affine) or ``"nsf"`` (splines: half as fast, and usually much better).
+        sweep: Ranges that the members' hyperparameters are drawn from, ``None`` for ``Sweep()``; or a list of
             configurations, one per member, which then decide ``members`` and ``family``.
         engine: ``"compiled"``, or ``"torch"`` for embeddings, GPUs and very wide networks.
-        seed: Decides everything random. Member k is the same whatever ``members`` and ``workers`` are.
-        prior: Where θ can lie: a (lower, upper) pair, or an object with ``lower`` and ``upper`` (or whose
-            ``support`` has them), infinite where there is no bound. The posteriors then keep to it.
-        workers: Members trained at once; ``None`` is one per core. The torch engine trains one at a time.
-        client: A ``dask.distributed.Client``, or any executor with ``submit``, to train on instead.
-        directory: Where members are written as they finish. Calling again with the same arguments continues;
-            members there of other arguments are a :class:`~drystone.StaleError`.
-        epochs: The most epochs.
+        seed: Seed of everything random. Member k is the same for any ``members`` and ``workers``.
+        prior: Bounds of θ: a (lower, upper) pair, or an object with ``lower`` and ``upper`` (or whose
+            ``support`` has them), infinite where there is no bound. The posteriors then stay within them.
+        workers: Members trained at once; ``None`` for one per core. The torch engine trains one at a time.
+        client: A ``dask.distributed.Client``, or any executor with ``submit``, to train on instead of this
+            machine.
+        directory: Where members are written as they finish. The same call continues an interrupted training; if
+            the directory has members of other arguments, :class:`~drystone.StaleError` is raised.
+        epochs: Maximum number of epochs.
         patience: Stop after so many epochs without a better validation loss; ``None`` for exactly ``epochs``.
-            The best parameters are kept in either case.
-        lr_drops: How often, before stopping, the learning rate is lowered to three tenths and patience counted
-            anew. With a patience of about 8, three drops make better members in less time.
+            The member has the best parameters in either case.
+        lr_drops: Number of times that, instead of stopping, the learning rate is lowered to three tenths and the
+            patience starts anew. With a patience of about 8, three drops give better members in less time.
         validation: Share of the rows held out of training, the same rows for all members.
-        snapshots: Epochs after which a copy of the parameters is kept, for ``ensemble.snapshot(epoch)``.
+        snapshots: Epochs after which a copy of the parameters is stored, for ``ensemble.snapshot(epoch)``.
         log_y: Take logarithms of y, of all columns or of those listed.
-        clip_y: Hold standardised y to ± this.
-        components: Reduce y to so many principal components.
-        embedding: Makes a torch module that turns standardised y into a vector (``engine="torch"``).
-        device: Where torch trains (``engine="torch"``).
-        progress: Show a progress bar; ``None`` is only on a terminal.
+        clip_y: Clip standardized y to ± this value.
+        components: Reduce y to this number of principal components.
+        embedding: Makes a torch module that maps standardized y to a vector (``engine="torch"``).
+        device: Device on which torch trains (``engine="torch"``).
+        progress: Show a progress bar; ``None`` for only on a terminal.
 
     Returns:
-        The members that did not diverge, in order. One that diverges is begun again with a tenth of its
-        learning rate; if it diverges again a :class:`drystone.ConvergenceWarning` says so.
+        The members that did not diverge, in order. A member that diverges is trained again with a tenth of its
+        learning rate; if it diverges again, a :class:`drystone.ConvergenceWarning` names it.
     """
     theta, y = _arrays(theta, y, embedding is not None)
     _check_engine(engine, embedding is not None, device)
@@ -114,10 +115,10 @@ def train(
         data = Data(scaling.apply(x).astype(np.float32), data_transform(y), training, held_out)
 
     schedule = Schedule(epochs, patience, tuple(sorted(set(snapshots))), lr_drops)
-    maker = getattr(embedding, "__qualname__", type(embedding).__name__)
+    embedding_name = getattr(embedding, "__qualname__", type(embedding).__name__)
     common = fingerprint_of_data(
         theta, y, support=support, validation=validation, log_y=log_y, clip_y=clip_y, components=components,
-        schedule=schedule, engine=engine, embedding=maker,
+        schedule=schedule, engine=engine, embedding=embedding_name,
     )  # fmt: skip
     jobs = [
         Job(
@@ -129,16 +130,16 @@ def train(
 
     done: dict[str, TrainedMember | Stored | None] = _finished(jobs, directory, embedding)
     # Longest first, so that no core waits for the last one.
-    waiting = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
+    remaining = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
     with (
         tqdm(total=len(jobs), unit="member", disable=None if progress is None else not progress) as bar,
-        # Torch has one random state per process and threads of its own: its members take turns.
+        # Torch has one random state per process and its own threads: its members take turns.
         worker_pool(client, 1 if engine == "torch" else workers or cores(), "threads") as pool,
     ):
         _show(bar, done)
         shared = pool.share(data)
-        # All at once: a job is a few numbers, and a cluster that grows on demand sees how many there are.
-        for job, future in as_completed(waiting, lambda job: pool.submit(run, job, shared), lambda: len(jobs)):
+        # All at once: a job is a few numbers, and a cluster that grows on demand looks at the number of jobs.
+        for job, future in as_completed(remaining, lambda job: pool.submit(run, job, shared), lambda: len(jobs)):
             outcome = future.result()
             if outcome.fit.diverged:
                 done[job.name] = None
@@ -160,14 +161,14 @@ def train(
 
 
 def _arrays(theta: ArrayLike, y: ArrayLike, structured: bool) -> tuple[NDArray, NDArray]:
-    """Check the shapes and that every number is finite."""
+    """Return theta and y as arrays; raise if shapes differ or numbers are not finite."""
     theta, y = np.asarray(theta), np.asarray(y)
     if theta.ndim != 2:
         raise ValueError(f"`theta` must have shape (N, d); got {theta.shape}.")
     if y.ndim != 2 and not (structured and y.ndim > 2):
         raise ValueError(f"`y` must have shape (N, c); got {y.shape}. Structured data need an `embedding`.")
     if len(theta) != len(y):
-        raise ValueError(f"`theta` and `y` must have as many rows; got {len(theta)} and {len(y)}.")
+        raise ValueError(f"`theta` and `y` must have the same number of rows; got {len(theta)} and {len(y)}.")
     for name, values in (("theta", theta), ("y", y)):
         bad = int((~np.isfinite(values)).reshape(len(values), -1).any(axis=1).sum())
         if bad:
@@ -185,7 +186,7 @@ def _check_engine(engine: str, embedding: bool, device: str) -> None:
 
 
 def _split(n: int, validation: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows to train on and those held out."""
+    """Return the training rows and the held-out rows."""
     held_out = round(validation * n)
     if not 0 < held_out < n:
         raise ValueError(f"`validation` must leave rows on both sides; got {validation} of {n} rows.")
@@ -206,7 +207,7 @@ def _unbounded(theta: NDArray, support: Support) -> NDArray[np.float64]:
 def _configurations(
     members: int, family: Family, sweep: Sweep | Sequence[Configuration] | None, seed: int
 ) -> Sequence[Configuration]:
-    """Return each member's configuration; the k-th is the same however many there are."""
+    """Return one configuration per member; the k-th does not depend on their number."""
     if sweep is not None and not isinstance(sweep, Sweep):
         return sweep
     if members < 1:
@@ -219,7 +220,7 @@ def _configurations(
 def _finished(
     jobs: Sequence[Job], directory: str | os.PathLike[str] | None, embedding: Callable[[], nn.Module] | None
 ) -> dict[str, TrainedMember | Stored | None]:
-    """Return what an earlier call finished, ``None`` for those that diverged."""
+    """Return the members that an earlier call finished, ``None`` for those that diverged."""
     done: dict[str, TrainedMember | Stored | None] = {}
     if directory is None:
         return done
@@ -227,10 +228,10 @@ def _finished(
         path = Path(directory, f"{job.name}.json")
         if path.exists():
             stored = storage.read(path, embedding)
-            recorded, now = (
+            recorded, current = (
                 Record(inputs={"its data or settings": f}) for f in (stored.fingerprint, job.fingerprint)
             )
-            check_same(recorded, now, str(path), "Choose another `directory`.")
+            check_same(recorded, current, str(path), "Choose another `directory`.")
             stored.check()
             done[job.name] = None if stored.diverged else stored
     return done
@@ -263,7 +264,7 @@ def _write(job: Job, member: TrainedMember | Stored | None, directory: Path) -> 
 
 
 def _show(bar: tqdm, done: Mapping[str, TrainedMember | Stored | None]) -> None:
-    """Report the members done and their best and median validation log density (standardised units)."""
+    """Show the number of finished members and their best and median validation log density, standardized."""
     bar.update(len(done) - bar.n)
     scores = [-min(member.history.validation) for member in done.values() if member is not None]
     if scores:

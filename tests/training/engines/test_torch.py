@@ -78,5 +78,5 @@ def test_both_engines_learn_the_same_posterior(simulations):
 
 
 def test_an_embedding_must_give_vectors(simulations):
-    with pytest.raises(ValueError, match=r"`embedding` must give a vector per row, \(N, c\); got shape"):
+    with pytest.raises(ValueError, match=r"`embedding` must return one vector per row, \(N, c\); got shape"):
         ds.train(*simulations, sweep=[CONFIGURATION], engine="torch", embedding=nn.Identity)

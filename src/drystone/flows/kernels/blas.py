@@ -1,6 +1,6 @@
 r"""Matrix products inside compiled code: SciPy's single-precision BLAS, called on views of larger matrices.
 
-Numba's ``np.dot`` wants contiguous matrices. The allowed entries of a masked matrix are blocks *within* it,
+Numba's ``np.dot`` needs contiguous matrices. The allowed entries of a masked matrix are blocks *within* it,
 so the products here take views whose rows lie any distance apart.
 """
 
@@ -38,7 +38,7 @@ def _call_sgemm(typingctx, ta, tb, m, n, k, a, b, beta, c):
             return builder.bitcast(cgutils.alloca_once_value(builder, value), void)
 
         def matrix(kind, value):
-            """The address of an array, and a reference to how many elements apart its rows are."""
+            """Return the address of an array, and a reference to the stride of its rows in elements."""
             array = context.make_array(kind)(context, builder, value)
             row = cgutils.unpack_tuple(builder, array.strides)[0]
             row = builder.trunc(builder.sdiv(row, row.type(4)), ir.IntType(32))

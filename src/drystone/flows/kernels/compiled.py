@@ -28,9 +28,9 @@ _DIGEST = hashlib.sha256(b"".join(source.read_bytes() for source in _SOURCES)).h
 
 
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile what Python calls: on its first call, with the machine code kept on disk.
+    """Compile a function that Python calls, on its first call, with the machine code cached on disk.
 
-    Numba looks at the file a function stands in to decide whether its cache is stale, not at the files of the
+    Numba checks only the file of the function itself to decide whether its cache is stale, not the files of the
     functions it calls. A digest of all kernels' sources in the name makes a change in any of them count.
     """
     function.__qualname__ = f"{function.__qualname__}_{_DIGEST}"
@@ -38,12 +38,12 @@ def entry(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile what entries call; its code is part of theirs on disk."""
+    """Compile a function that entries call; its machine code is part of theirs."""
     return numba.njit(fastmath=_FASTMATH, nogil=True, error_model="numpy")(function)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile into whatever calls it, before Numba infers types."""
+    """Compile a function into its callers, before Numba infers types."""
     return numba.njit(fastmath=_FASTMATH, error_model="numpy", inline="always")(function)
 
 

@@ -34,7 +34,7 @@ def train_epoch(plan, parameters, mean, square, steps, state, runs, x, y, order,
 
 @kernel
 def allocate(plan, B):
-    """Room for one batch: what every transform keeps for its backward pass, and what passes through."""
+    """Return arrays for one batch: the values each transform stores for its backward pass, and temporaries."""
     T, d, H, O = plan.transforms, plan.features, plan.units, plan.features * plan.outputs
     inputs = 1 + plan.context + d
     u = np.empty((T, inputs, B), np.float32)

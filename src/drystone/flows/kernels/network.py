@@ -16,7 +16,7 @@ __all__ = ["activate", "backward", "forward", "gather", "scatter", "set_ones", "
 
 @inlined
 def split(plan, vector, t):
-    """Views of transform t's part of a parameter vector: the first, square and output matrices."""
+    """Return views of transform t's part of a parameter vector: the first, square and output matrices."""
     H, inputs, O = plan.units, 1 + plan.context + plan.features, plan.outputs * plan.features
     square = plan.layers * H * (1 + H)
     a = t * (H * inputs + square + O * (1 + H))
@@ -85,7 +85,7 @@ def backward(plan, first, squares, last, u, h, rate, go, g, spare, gu, Gfirst, G
 
 @kernel
 def _multiply(W, blocks, h, out):
-    """Set out = W h, block by block, skipping what every row of a block is masked from."""
+    """Set out = W h, block by block, skipping the columns that are masked for every row of a block."""
     for k in range(blocks.shape[0]):
         a, b, reach = blocks[k, 0], blocks[k, 1], blocks[k, 2]
         product(W[a:b, :reach], h[:reach], out[a:b], f32(0.0))
@@ -93,7 +93,7 @@ def _multiply(W, blocks, h, out):
 
 @kernel
 def _multiply_back(W, blocks, h, g, gh, G):
-    """Set G = g hᵀ (masked entries are left with rubbish: nobody reads them) and gh = Wᵀ g."""
+    """Set G = g hᵀ (masked entries are undefined and never read) and gh = Wᵀ g."""
     # The last block reaches furthest: it sets gh, the others add to it.
     furthest = blocks[blocks.shape[0] - 1, 2]
     for i in range(furthest, gh.shape[0]):
@@ -120,7 +120,7 @@ def activate(v, relu):
 
 @inlined
 def _share(rate):
-    """Return how many of 256 levels are dropped, and what the others are multiplied by."""
+    """Return the number of dropped levels of 256, and the factor of the others."""
     threshold = min(round(rate * 256), 255)
     return threshold, f32(256.0 / (256.0 - threshold))
 

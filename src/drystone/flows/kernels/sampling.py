@@ -19,7 +19,7 @@ CHUNK = 256
 
 @entry
 def push(plan, parameters, noise, y, repeats, out):
-    """Turn standard normal noise (N · repeats, d) into draws ``out``; draw n is given y[n // repeats]."""
+    """Turn standard normal noise (N · repeats, d) into draws ``out``; draw n is conditioned on y[n // repeats]."""
     d, c, H = plan.features, plan.context, plan.units
     for start in range(0, noise.shape[0], CHUNK):
         B = min(CHUNK, noise.shape[0] - start)

@@ -24,7 +24,7 @@ __all__ = ["RECORD", "backward", "forward", "inverse"]
 SLOPE_LIMIT = f32(math.log(1e3))
 SHARE_LIMIT = f32(math.log(1e3) / 2)
 
-# What is kept of each point's bin for the backward pass: index (−1 outside), x0, y0, w, h, d0, d1.
+# Values stored of each point's bin for the backward pass: index (−1 outside), x0, y0, w, h, d0, d1.
 RECORD = 7
 
 
@@ -61,7 +61,7 @@ def constrain(o, knots, K):
 
 @kernel
 def _shares(o, share):
-    """Softmax over rows. No maximum is taken out: soft-clipped logits cannot overflow."""
+    """Apply softmax over rows, without subtracting the maximum: soft-clipped logits cannot overflow."""
     flat, unconstrained = share.reshape(-1), o.reshape(-1)
     for j in range(flat.size):
         flat[j] = exp(soft_clip(unconstrained[j], SHARE_LIMIT))
@@ -181,7 +181,7 @@ def backward(plan, o, knots, bins, x, weight, g, go, slots):
 
 @kernel
 def _differentiate(bin, x, weight, g, slots):
-    r"""The chain rule through A, D and Q; a point's loss holds :math:`-w (2\log s + \log Q - 2\log D)`."""
+    r"""Apply the chain rule through A, D and Q; a point's loss holds :math:`-w (2\log s + \log Q - 2\log D)`."""
     for n in range(x.size):
         inside = f32(0.0) if bin[0, n] < f32(0.0) else f32(1.0)
         w, h, d0, d1 = bin[3, n], bin[4, n], bin[5, n], bin[6, n]
@@ -212,7 +212,7 @@ def _differentiate(bin, x, weight, g, slots):
 
 @kernel
 def _shares_back(o, knots, plan, index, slots, go):
-    r"""Widths and heights: :math:`\bar p_k` is the corner's gradient left of the bin, the side's in it.
+    r"""Set gradients of widths and heights: :math:`\bar p_k` is the corner's left of the bin, the side's in it.
 
     Through the softmax :math:`\bar a_k = p_k (\bar p_k - \sum_j p_j \bar p_j)`, and through the soft clip.
     """
@@ -243,7 +243,7 @@ def _softmax_back(gp, p, o, side, total):
 
 @kernel
 def _slopes_back(o, knots, K, index, slots, go):
-    """Inner slope k is the right end of bin k and the left end of bin k + 1."""
+    """Set the gradients of slopes; inner slope k is the right end of bin k and the left end of bin k + 1."""
     for k in range(K - 1):
         _slope_back(o[2 * K + k], knots[2 * K + k], f32(k), index, slots[4], slots[5], go[2 * K + k])
 

@@ -81,13 +81,13 @@ class Proposal:
 
 @dataclass(frozen=True, eq=False)
 class ImportanceSample:
-    """Weighted draws of a posterior, with the proposal they came from.
+    """A weighted sample of a posterior, with its proposal.
 
     Attributes:
         proposal: The proposal q.
         log_likelihood: The function log L, from (n, d) to (n,).
         x: Draws, shape (M, d).
-        log_weights: Their unnormalised log weights, shape (M,).
+        log_weights: Their unnormalized log weights, shape (M,).
     """
 
     proposal: Proposal
@@ -108,13 +108,13 @@ class ImportanceSample:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         r"""Draw ``n`` independent points (n, d) by rejection: accept with probability :math:`w/\max w`.
 
-        The maximum is over all draws proposed so far; when a larger weight turns up, the earlier ones are
-        judged again by it.
+        The maximum is over all draws proposed so far; when a larger weight occurs, the earlier draws are accepted
+        or rejected again with it.
         """
         x, log_w = self.x, self.log_weights
         log_u = np.log(rng.random(len(x)))
         while (accepted := log_u < log_w - log_w.max()).sum() < n:
-            # As many as the acceptance so far says are missing, and a tenth more.
+            # As many as are missing at the acceptance rate so far, and a tenth more.
             rate = max(accepted.mean(), 1e-3)
             new = self.proposal.sample(int(1.1 * (n - accepted.sum()) / rate) + 10, rng)
             x = np.concatenate([x, new])
@@ -130,16 +130,16 @@ def anneal(
     start: tuple[Array, Array],
     rng: np.random.Generator,
 ) -> ImportanceSample:
-    r"""Climb from prior to posterior and return a weighted sample of it.
+    r"""Return a weighted sample of the posterior, reached from the prior by annealing.
 
     Args:
-        prior: The normalised prior :math:`p` of x.
+        prior: The normalized prior :math:`p` of x.
         log_likelihood: The function :math:`\log L`, from (n, d) to (n,).
         start: Draws of the prior (M, d) and :math:`\log L` there (M,); the more, the shorter the ladder.
         rng: Random numbers.
 
     Returns:
-        The sample. A :class:`~drystone.ConvergenceWarning` says when its effective size stayed poor.
+        The sample. A small effective size is a :class:`~drystone.ConvergenceWarning`.
     """
 
     def floored(x: Array) -> Array:
@@ -207,23 +207,23 @@ def _log_weights(proposal: Proposal, x: Array, log_likelihood: Array | float) ->
 def _next_power(log_base: Array, log_l: Array, power: float) -> float:
     """Find the largest power in [power, 1] that keeps the effective size, by bisection."""
 
-    def kept(beta: float) -> bool:
+    def large_enough(beta: float) -> bool:
         return effective_size(log_base + beta * log_l) >= RUNG_SIZE
 
-    if kept(1.0):
+    if large_enough(1.0):
         return 1.0
     low, high = power, 1.0
     # Powers span many decades (log L reaches -1e6), so the first halvings go by ratio, down to 2^-40.
     for _ in range(40):
         middle = high / 2 if low == 0.0 else (low + high) / 2
-        low, high = (middle, high) if kept(middle) else (low, middle)
+        low, high = (middle, high) if large_enough(middle) else (low, middle)
         if high - low < 0.05 * high:
             break
     return low
 
 
 def _moments(x: Array, log_weights: Array) -> tuple[Array, Array]:
-    """Weighted mean (d,) and covariance (d, d)."""
+    """Return the weighted mean (d,) and covariance (d, d)."""
     w = np.exp(log_weights - np.logaddexp.reduce(log_weights))
     mean = w @ x
     return mean, ((x - mean) * w[:, None]).T @ (x - mean)

@@ -16,12 +16,12 @@ __all__ = ["NoisyPath"]
 
 Array = NDArray[np.float64]
 
-# Paths of this many prior draws are kept (0.7 MB): the search for any posterior starts there.
-KEPT_PATHS = 4096
+# Number of prior draws whose paths are cached (0.7 MB): the search for any posterior starts from them.
+CACHED_PATHS = 4096
 
 
 class NoisyPath(Task):
-    r"""Data :math:`y \sim p(y \mid x(\theta))` about the solution :math:`x(\theta)` of an ODE.
+    r"""A task with data :math:`y \sim p(y \mid x(\theta))` about the solution :math:`x(\theta)` of an ODE.
 
     A subclass gives the prior of :math:`\log\theta`, the path, the noise and the noise's density. Posteriors
     are sampled in :math:`\log\theta`, where they are nearly Gaussian; see
@@ -33,7 +33,7 @@ class NoisyPath(Task):
 
     @abstractmethod
     def path(self, theta: Array) -> Array:
-        """Solve the ODE for each row of ``theta`` (N, d) and return what the noise acts on, shape (N, m)."""
+        """Solve the ODE for each row of ``theta`` (N, d) and return the noise-free data, shape (N, m)."""
 
     @abstractmethod
     def observe(self, path: Array, rng: np.random.Generator) -> Array:
@@ -73,5 +73,5 @@ class NoisyPath(Task):
     @functools.cached_property
     def _kept_paths(self) -> tuple[Array, Array]:
         """Draws of log θ from the prior and their paths."""
-        log_theta = self.log_prior.sample(KEPT_PATHS, np.random.default_rng(0))
+        log_theta = self.log_prior.sample(CACHED_PATHS, np.random.default_rng(0))
         return log_theta, self.path(np.exp(log_theta))

@@ -20,7 +20,7 @@ def log_mass(low: ArrayLike, high: ArrayLike) -> Array:
         >>> float(log_mass(40.0, 41.0))  # Φ(41) − Φ(40) itself is 0 in double precision
         -804.6...
     """
-    low, high = _mirrored(low, high)[:2]
+    low, high = _mirror(low, high)[:2]
     log_low, log_high = log_ndtr(low), log_ndtr(high)
     with np.errstate(invalid="ignore"):  # both −inf: a mass too small even for its logarithm
         log_ratio = np.where(np.isneginf(log_high), -np.inf, log_low - log_high)
@@ -33,15 +33,15 @@ def sample(mean: ArrayLike, sd: ArrayLike, low: ArrayLike, high: ArrayLike, rng:
     Inversion in logarithms: :math:`\log\Phi(z) = \log[\Phi(\alpha) + u\,(\Phi(\beta) - \Phi(\alpha))]`.
     """
     mean, sd, low, high = np.broadcast_arrays(*(np.asarray(v, dtype=float) for v in (mean, sd, low, high)))
-    alpha, beta, mirrored = _mirrored((low - mean) / sd, (high - mean) / sd)
+    alpha, beta, mirrored = _mirror((low - mean) / sd, (high - mean) / sd)
     u = rng.random(mean.shape)
     log_cdf = np.logaddexp(log_ndtr(alpha) + np.log1p(-u), log_ndtr(beta) + np.log(np.maximum(u, 1e-300)))
     z = np.clip(ndtri_exp(np.minimum(log_cdf, 0.0)), alpha, beta)
     return np.clip(mean + sd * np.where(mirrored, -z, z), low, high)
 
 
-def _mirrored(low: ArrayLike, high: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Reflect the intervals whose middle is positive; also tell which."""
+def _mirror(low: ArrayLike, high: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Reflect the intervals whose middle is positive; the last array marks them."""
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     mirrored = low + high > 0
     return np.where(mirrored, -high, low), np.where(mirrored, -low, high), mirrored

@@ -1,4 +1,4 @@
-"""Training by the compiled kernels of :mod:`drystone.flows`: one call per epoch, without the lock."""
+"""Training with the compiled kernels of :mod:`drystone.flows`: one call per epoch, without Python's lock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLIP = np.float32(5.0)
 class CompiledLearner:
     """A flow, Adam's running means, and the state of the dropout's generator, all changed in place.
 
-    ``average`` is what is evaluated and returned: the parameters themselves, unless they are averaged over epochs.
+    ``average`` is evaluated and returned: the parameters themselves, unless they are averaged over epochs.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class CompiledLearner:
         self.validation = data.x[data.validation], data.y[data.validation]
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
-        """Train on the rows in the order given and return the mean loss."""
+        """Train on the rows in this order and return the mean loss."""
         configuration = self.configuration
         loss = epoch.train_epoch(
             self.architecture.plan, self.parameters, self.mean, self.square, self.steps, self.dropout_state,
@@ -60,5 +60,5 @@ class CompiledLearner:
         self.rate *= factor
 
     def state(self) -> State:
-        """Return a copy of the parameters, averaged if they are."""
+        """Return a copy of the parameters, averaged if the configuration says so."""
         return {"flow": self.average.copy()}

@@ -1,4 +1,4 @@
-"""The training of one member from start to end, wherever it runs: a thread here or a worker of a cluster."""
+"""The training of one member from start to end, in a thread of this process or on a worker of a cluster."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["Job", "Outcome", "run"]
 
 @dataclass(frozen=True)
 class Job:
-    """One member to be trained.
+    """The settings of one member's training.
 
     Args:
-        name: The member's name.
+        name: Name of the member.
         configuration: Its hyperparameters.
-        key: Names its stream of random numbers, with the restart appended.
-        seed: The ensemble's seed.
+        key: Key of its stream of random numbers, to which the restart is appended.
+        seed: Seed of the ensemble.
         engine: ``"compiled"`` or ``"torch"``.
-        schedule: When to stop, and what to save.
+        schedule: Epochs, early stopping and snapshots.
         embedding: Makes the embedding module; torch only.
-        device: Torch only.
-        fingerprint: Tells this training from any other.
+        device: Device of the training; torch only.
+        fingerprint: Digest of the data and settings of the training.
     """
 
     name: str
@@ -59,12 +59,12 @@ class Outcome:
 
 
 def run(job: Job, data: Data) -> Outcome:
-    """Train one member; if it diverges, once more with a tenth of the learning rate."""
-    begin = time.perf_counter()
+    """Train one member; if it diverges, train it once more with a tenth of the learning rate."""
+    start = time.perf_counter()
     outcome = _attempt(job, data, 0)
     if outcome.fit.diverged:
         outcome = _attempt(job, data, 1)
-    return replace(outcome, seconds=time.perf_counter() - begin)
+    return replace(outcome, seconds=time.perf_counter() - start)
 
 
 def _attempt(job: Job, data: Data, restart: int) -> Outcome:

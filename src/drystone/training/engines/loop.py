@@ -1,4 +1,4 @@
-"""The training loop that every engine shares: epochs, early stopping, the best parameters kept, snapshots."""
+"""The training loop that all engines share: epochs, early stopping, the best parameters, snapshots."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit"]
 # The learning rate is multiplied by this at each drop.
 LR_DROP = 0.3
 
-# Everything that is learnt, by name: "flow", and with an embedding "embedding.<name>".
+# Everything that is learned, by name: "flow", and with an embedding "embedding.<name>".
 State = dict[str, NDArray]
 
 
 @dataclass(frozen=True)
 class Data:
-    """Standardised simulations, float32, and which rows train and which validate; shared by all members."""
+    """The standardized simulations, float32, with the training and the validation rows; shared by all members."""
 
     x: NDArray[np.float32]
     y: NDArray[np.float32]
@@ -32,13 +32,13 @@ class Data:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When to stop, and what to save.
+    """The epochs of a training, early stopping and snapshots.
 
     Args:
-        epochs: The most epochs.
-        patience: Stop after so many epochs without a better validation loss; ``None`` never.
-        snapshots: Epochs after which the parameters are kept.
-        lr_drops: How often, before stopping, the learning rate is lowered instead.
+        epochs: Maximum number of epochs.
+        patience: Stop after so many epochs without a better validation loss; ``None`` for no early stop.
+        snapshots: Epochs after which the parameters are stored.
+        lr_drops: Number of times that the learning rate is lowered instead of stopping.
     """
 
     epochs: int
@@ -59,7 +59,7 @@ class Learner(Protocol):
     """One member in training."""
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
-        """Train on the rows in the order given and return the mean loss."""
+        """Train on the rows in this order and return the mean loss."""
         ...
 
     def validation_loss(self) -> float:
@@ -71,7 +71,7 @@ class Learner(Protocol):
         ...
 
     def state(self) -> State:
-        """Return a copy of what has been learnt."""
+        """Return a copy of all learned arrays."""
         ...
 
 
@@ -92,7 +92,7 @@ class Fit:
 
 
 def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.random.Generator) -> Fit:
-    """Train until the schedule says stop, or a loss is no longer finite."""
+    """Train until the schedule stops it, or a loss is no longer finite."""
     stopping = EarlyStopping(learner.state(), schedule.patience)
     losses: list[float] = []
     validation: list[float] = []
@@ -112,7 +112,7 @@ def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.r
             learner.scale_learning_rate(LR_DROP)
             stopping.wait_again()
             drops += 1
-    # Snapshots after an early stop are what training ended with.
+    # Snapshots after an early stop hold the last parameters.
     for epoch in schedule.snapshots:
         snapshots.setdefault(epoch, learner.state())
     return Fit(stopping.best, snapshots, losses, validation, diverged=False)

@@ -1,7 +1,7 @@
 """Training with torch: zuko flows, any embedding of y, any device. One plain loop.
 
-The result is of the same kind as the compiled engine's: the flow's parameters go back into Drystone's layout,
-so densities and draws are computed by the compiled kernels; only the embedding stays a torch module.
+The result has the same type as the compiled engine's: the flow's parameters are converted to Drystone's layout, so
+that densities and draws are computed by the compiled kernels; only the embedding stays a torch module.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CHUNK = 4096
 class TorchLearner:
     """A zuko flow with its embedding and Adam.
 
-    ``averaged_flow`` and ``averaged_embedding`` are what is evaluated and returned: the flow and the embedding
-    themselves, unless they are averaged over epochs.
+    ``averaged_flow`` and ``averaged_embedding`` are evaluated and returned: the flow and the embedding themselves,
+    unless they are averaged over epochs.
     """
 
     def __init__(
@@ -50,7 +50,8 @@ class TorchLearner:
         with torch.no_grad():
             context = self._context(self.y[:2], self.embedding)
         if context.ndim != 2:
-            raise ValueError(f"`embedding` must give a vector per row, (N, c); got shape {tuple(context.shape)}.")
+            shape = tuple(context.shape)
+            raise ValueError(f"`embedding` must return one vector per row, (N, c); got shape {shape}.")
         self.architecture = configuration.architecture(data.x.shape[1], context.shape[1], rng)
         self.flow = to_zuko(Flow.initial(self.architecture, rng), configuration.dropout).to(device)
         self.parts = nn.ModuleList([self.flow] if self.embedding is None else [self.flow, self.embedding])
@@ -60,7 +61,7 @@ class TorchLearner:
         self.adam = torch.optim.Adam(self.parts.parameters(), lr=configuration.learning_rate)
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
-        """Train on the rows in the order given and return the mean loss; a short last batch is left out."""
+        """Train on the rows in this order and return the mean loss; a short last batch is left out."""
         self.parts.train()
         size = min(self.configuration.batch_size, rows.size)
         batches = torch.from_numpy(rows)[: rows.size // size * size].view(-1, size).to(self.x.device)
@@ -79,10 +80,10 @@ class TorchLearner:
         return total / len(batches)
 
     @torch.no_grad()
-    def _average(self, averaged: nn.Module, learnt: nn.Module) -> None:
-        for average, new in zip(averaged.parameters(), learnt.parameters(), strict=True):
+    def _average(self, averaged: nn.Module, current: nn.Module) -> None:
+        for average, new in zip(averaged.parameters(), current.parameters(), strict=True):
             average.lerp_(new, 1 - self.configuration.ema_decay)
-        for average, new in zip(averaged.buffers(), learnt.buffers(), strict=True):
+        for average, new in zip(averaged.buffers(), current.buffers(), strict=True):
             average.copy_(new)
 
     @torch.no_grad()
@@ -118,7 +119,7 @@ def embedding_state(embedding: nn.Module) -> State:
 
 
 def with_state(embedding: nn.Module, state: State) -> nn.Module:
-    """Return a copy of the module, on the CPU and in evaluation mode, holding the given state."""
+    """Return a copy of the module with this state, on the CPU and in evaluation mode."""
     module = copy.deepcopy(embedding).cpu().eval()
     prefix = "embedding."
     module.load_state_dict(
