@@ -1,6 +1,7 @@
 """Posteriors out of likelihoods: against closed forms and the tasks' exact posteriors."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -248,5 +249,6 @@ def test_a_table_has_the_exact_moments_ranks_and_quantiles():
 
 def test_a_bare_likelihood_is_refused_and_pointed_to_normalize():
     theta, y = simulations(3)
+    bare: Any = from_likelihood(log_likelihood)
     with pytest.raises(TypeError, match=r"member 'bare' is a likelihood .* ds.normalize"):
-        ds.tabulate({"bare": from_likelihood(log_likelihood)}, theta, y)
+        ds.tabulate({"bare": bare}, theta, y)

@@ -215,7 +215,7 @@ class Row:
         size = np.where(
             np.isfinite(highest), highest + np.log(np.exp(log_f - highest).mean(1, keepdims=True)), 0.0
         )
-        return self.normalizer.prior.log_prob(theta) + logsumexp(log_f - size, axis=0)
+        return self.normalizer.prior.log_prob(theta) + np.asarray(logsumexp(log_f - size, axis=0))
 
     def _rng(self, stage: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(stage,)))
