@@ -83,12 +83,12 @@ def name_fits(fits: Fits) -> dict[str, Stacking]:
 
 def single(table: Table, k: int) -> View:
     """Return member k alone, as a mixture of one."""
-    return Mixture().combine({"weights": torch.ones(1, dtype=torch.float64)}, table.select(members=[k]))
+    return Stacking.single(table.names, k).view(table)
 
 
 def uniform(table: Table) -> View:
     """Return the mixture of all members with the same weight."""
-    return Mixture().combine({"weights": torch.full((table.K,), 1 / table.K, dtype=torch.float64)}, table)
+    return Stacking.uniform(table.names).view(table)
 
 
 def methods(table: Table, fits: Fits, needs: Collection[str]) -> dict[str, View]:

@@ -28,7 +28,7 @@ class Gaussian:
         return -(z**2) / 2 - np.log(self.sd * np.sqrt(2 * np.pi))
 
     def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
-        """Draws, (n, N, 1)."""
+        """Return draws, (n, N, 1)."""
         return y + self.shift + self.sd * np.random.default_rng(seed).normal(size=(n, *y.shape))
 
 
@@ -41,14 +41,14 @@ MEMBERS = {
 
 
 def simulate(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """n simulations theta (n, 1), y (n, 1) whose exact posterior is N(y, 1)."""
+    """Return n simulations theta (n, 1), y (n, 1) whose exact posterior is N(y, 1)."""
     rng = np.random.default_rng(seed)
     y = 3 * rng.normal(size=(n, 1))
     return y + rng.normal(size=(n, 1)), y
 
 
 def table(n: int, seed: int = 0, draws: int = 200) -> Table:
-    """The four members on n simulations, with log densities and draws."""
+    """Return the four members on n simulations, with log densities and draws."""
     theta, y = simulate(n, seed)
     log_q = np.stack([member.log_prob(theta, y) for member in MEMBERS.values()])
     # Seeds of the members' draws: apart from each other and from the simulations'.

@@ -115,10 +115,10 @@ class SbiDraws(ABC):
 
     @abstractmethod
     def _draw(self, n: int, x: Tensor) -> Tensor:
-        """n draws for each row of x: (n, N, d)."""
+        """Return n draws for each row of x: (n, N, d)."""
 
     def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
-        """n draws for each row of y: (n, N, d)."""
+        """Return n draws for each row of y: (n, N, d)."""
         x = _tensor(y, self.posterior)
         with seeded(seed), torch.no_grad(), _quiet():
             parts = [self._draw(n, part).cpu().numpy() for part in x.split(max(1, AT_ONCE // max(1, n)))]
@@ -221,7 +221,7 @@ def _by_rows(theta: np.ndarray, y: np.ndarray, value: Callable[[Tensor, Tensor],
 
 
 def sbi_posterior_of(member: Any) -> Any:
-    """The sbi posterior behind a member that :func:`from_sbi` made, or None."""
+    """Return the sbi posterior behind a member that :func:`from_sbi` made, or None."""
     member = getattr(member, "member", member)
     return member.posterior if isinstance(member, SbiDraws) else None
 
@@ -262,7 +262,7 @@ class VectorField(SbiDensity):
         return self.posterior.sample_batched((n,), x=x, reject_outside_prior=False, show_progress_bars=False)
 
     def _log_prob(self, theta: Tensor, x: Tensor) -> Tensor:
-        """The flow's density; sbi's own method does the same, one observation at a time."""
+        """Return the flow's density; sbi's own method does the same, one observation at a time."""
         return self.posterior.potential_fn.neural_ode(x).log_prob(theta)
 
 
@@ -332,13 +332,13 @@ class MarkovChain(SbiDraws):
 
 
 def _each(x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor:
-    """Draws for rows of x, (n, N, d), with a function that draws (n, d) for one of them."""
+    """Return draws for rows of x, (n, N, d), with a function that draws (n, d) for one of them."""
     draws = [draw(row[None]) for row in x]
     return torch.stack([d.reshape(len(d), -1) for d in draws], 1)
 
 
 def _each_density(theta: Tensor, x: Tensor, log_prob: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Densities of paired rows with a function for one x, called once for each different x."""
+    """Return densities of paired rows with a function for one x, called once for each different x."""
     different, which = torch.unique(x, dim=0, return_inverse=True)
     answer = theta.new_empty(len(theta))
     for i, row in enumerate(different):
@@ -347,13 +347,13 @@ def _each_density(theta: Tensor, x: Tensor, log_prob: Callable[[Tensor, Tensor],
 
 
 def _tensor(array: np.ndarray, posterior: Any) -> Tensor:
-    """In single precision and on the posterior's device, as sbi's networks are."""
+    """Return a tensor in single precision on the posterior's device, as sbi's networks are."""
     return torch.as_tensor(np.asarray(array, np.float32), device=posterior._device)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without sbi's warnings of draws outside the prior, which are rejected later, and of batch sizes."""
+    """Silence sbi's warnings of draws outside the prior, which are rejected later, and of batch sizes."""
     with warnings.catch_warnings():
         for message in (
             ".*reject_outside_prior=False",

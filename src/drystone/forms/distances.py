@@ -36,7 +36,7 @@ def _averages(table: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor
 
 
 def _shares(block: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor, Tensor]:
-    """What a block of rows adds to both."""
+    """Return what a block of rows adds to both."""
     unit, a = torch.tensor(scale, dtype=torch.float64), torch.as_tensor(block.row_weights)
     between, done = torch.zeros(block.K, block.K, dtype=torch.float64), 0
     for rows in _blocks(first_draws(block, most) / unit):
@@ -56,7 +56,7 @@ def _to_truth(table: Table, scale: tuple[float, ...]) -> Tensor:
 
 
 def spread(table: Table, weights: Tensor, most: int, scale: Tensor) -> Tensor:
-    """Σ_jk w_j w_k B_jkn for weights (K,) or, one set a row, (N, K): (N,)."""
+    """Return Σ_jk w_j w_k B_jkn for weights (K,) or, one set a row, (N, K): (N,)."""
     if weights.ndim == 2:  # many different weights will be asked for: hold B for every row
         between = blocks.cached(table, _all_pairs, most, tuple(scale.tolist()))
         return torch.einsum("njk,nj,nk->n", between, weights, weights)
@@ -72,7 +72,7 @@ def _all_pairs(table: Table, most: int, scale: tuple[float, ...]) -> Tensor:
 
 
 def _blocks(draws: Tensor) -> Iterator[Tensor]:
-    """B of draws (K, N, M, d) in blocks of rows that fit in memory, (n, K, K) each."""
+    """Return B of draws (K, N, M, d) in blocks of rows that fit in memory, (n, K, K) each."""
     K, N, M, _ = draws.shape
     if M < 2:
         raise ValueError(TOO_FEW)
@@ -81,7 +81,7 @@ def _blocks(draws: Tensor) -> Iterator[Tensor]:
 
 
 def pairs(draws: Tensor) -> Tensor:
-    """B_jkn from draws (K, n, M, d): (n, K, K)."""
+    """Return B_jkn from draws (K, n, M, d): (n, K, K)."""
     draws = draws.permute(1, 2, 0, 3)
     # The expansion |x|² − 2xy + |y|² would lose close pairs to rounding.
     distance = torch.cdist(draws, draws.roll(-1, 1), compute_mode="donot_use_mm_for_euclid_dist").mean(1)
@@ -89,11 +89,11 @@ def pairs(draws: Tensor) -> Tensor:
 
 
 def first_draws(table: Table, most: int, members: np.ndarray | None = None) -> Tensor:
-    """The first draws of each member and row, at most ``most``, (K, N, M, d), in float64."""
+    """Return the first draws of each member and row, at most ``most``, (K, N, M, d), in float64."""
     chosen = range(table.K) if members is None else members
     return torch.stack([_draws(table, k)[:, :most].double() for k in chosen])
 
 
 def _draws(table: Table, k: int) -> Tensor:
-    """Draws of one member, (N, S, d); writeable (copied if not), which torch asks of arrays it shares."""
+    """Return draws of one member, (N, S, d); writeable (copied if not), which torch asks of arrays it shares."""
     return torch.as_tensor(np.require(table.draws[int(k)], requirements="W"))

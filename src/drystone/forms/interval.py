@@ -123,7 +123,7 @@ class IntervalView(View):
         self.form, self.params = form, params
 
     def interval(self, alpha: float) -> Tensor:
-        """(N, d, 2), sorted, widened by the conformal margin if there is one."""
+        """Return (N, d, 2), sorted, widened by the conformal margin if there is one."""
         ends = torch.sort(self.raw(alpha), -1).values
         if "margin" not in self.params:
             return ends
@@ -133,7 +133,7 @@ class IntervalView(View):
         return torch.where((widened[..., 1:] < widened[..., :1]), widened.mean(-1, keepdim=True), widened)
 
     def raw(self, alpha: float) -> Tensor:
-        """Σ_k w_k l_k and Σ_k v_k u_k as they come, (N, d, 2)."""
+        """Return Σ_k w_k l_k and Σ_k v_k u_k as they come, (N, d, 2)."""
         levels = {"lower": alpha / 2, "upper": 1 - alpha / 2}
         return torch.stack([self._end(end, level, alpha) for end, level in levels.items()], -1)
 
@@ -144,7 +144,7 @@ class IntervalView(View):
         )
 
     def _level(self, name: str, alpha: float) -> Tensor:
-        """A parameter at one of the levels fitted."""
+        """Return a parameter at one of the levels fitted."""
         fitted = np.array(each_level(self.form.alpha))
         nearest = int(np.abs(fitted - alpha).argmin())
         if abs(fitted[nearest] - alpha) > 1e-12:

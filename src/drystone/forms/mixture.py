@@ -107,22 +107,22 @@ class MixtureView(View):
         self.weights = weights
 
     def draws_behind_rank(self) -> Tensor | None:
-        """S / Σ_k w_k²: the draws of all members are behind a rank; (N,) if each row has weights of its own."""
+        """Return S / Σ_k w_k²: the draws of all members are behind a rank; (N,) if weights differ by row."""
         return None if self.S is None else self.S / (self.weights**2).sum(-1)
 
     def mix(self, statistic: Tensor) -> Tensor:
-        """Σ_k w_k statistic_k: (K, N, ...) → (N, ...)."""
+        """Return Σ_k w_k statistic_k: (K, N, ...) → (N, ...)."""
         if self.weights.ndim == 1:
             return torch.tensordot(self.weights, statistic, 1)
         return torch.einsum("nk,kn...->n...", self.weights, statistic)
 
     def log_q(self) -> Tensor:
-        """log Σ_k w_k q_k = m + log Σ_k w_k exp(log q_k − m), m = max_k log q_k, finite where any q_k is."""
+        """Return log Σ_k w_k q_k = m + log Σ_k w_k exp(log q_k − m), m = max_k log q_k: finite if any q_k is."""
         highest, ratio = blocks.cached(self.table, _ratios)
         return highest + torch.log(self.mix(ratio))
 
     def rank(self, statistic: Statistic | None = None) -> Tensor:
-        """r = Σ_k w_k r_k."""
+        """Return r = Σ_k w_k r_k."""
         return self.mix(torch.as_tensor(self.table.rank if statistic is None else self.table.rank_of(statistic)))
 
     def mean(self) -> Tensor:
@@ -139,7 +139,7 @@ class MixtureView(View):
         return self.mix(blocks.cached(self.table, _second_moments)) - delta[:, :, None] * delta[:, None, :]
 
     def interval(self, alpha: float) -> Tensor:
-        """Weighted quantiles of the members' pooled points (draws, or tabulated quantiles)."""
+        """Return weighted quantiles of the members' pooled points (draws, or tabulated quantiles)."""
         levels = (alpha / 2, 1 - alpha / 2)
         if self.softness.any():
             soft = blocks.cached(self.table, pool_points, SOFT_POINTS)
@@ -148,7 +148,7 @@ class MixtureView(View):
         return pooled.quantiles(self.weights, levels)
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Σ_k w_k A_k and Σ_jk w_j w_k B_jk."""
+        """Return Σ_k w_k A_k and Σ_jk w_j w_k B_jk."""
         if self.weights.ndim == 2:
             to_truth, spread = self.distances_by_row(most, scale)
             return self.average(to_truth), self.average(spread)
@@ -156,12 +156,12 @@ class MixtureView(View):
         return self.weights @ to_truth, self.weights @ between @ self.weights
 
     def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """The same for each row."""
+        """Return the same for each row."""
         to_truth = distances.to_truth(self.table, tuple(scale.tolist()))
         return self.mix(to_truth), distances.spread(self.table, self.weights, most, scale)
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
-        """Stratified draws of the mixture out of the members' draws, shuffled within each row."""
+        """Return stratified draws of the mixture out of the members' draws, shuffled within each row."""
         rng = np.random.default_rng(seed)
         source, S = self.table.draws, int(self.table.draws.shape[2])
         n = S if n is None else n
@@ -175,7 +175,7 @@ class MixtureView(View):
 
 
 def _ratios(table: Table) -> tuple[Tensor, Tensor]:
-    """max_k log q_k, (N,), and q_k / max_k q_k, (K, N)."""
+    """Return max_k log q_k, (N,), and q_k / max_k q_k, (K, N)."""
     log_q = torch.as_tensor(table.log_q)
     highest = log_q.max(0).values
     # A row where every density is 0 has log density −inf whatever the weights.

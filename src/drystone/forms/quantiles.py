@@ -42,7 +42,7 @@ class Pooled:
     order: Tensor
 
     def quantiles(self, weights: Tensor, levels: Sequence[float]) -> Tensor:
-        """The mixture's quantiles at some levels, (N, d, levels), for weights (K,) or (N, K).
+        """Return the mixture's quantiles at some levels, (N, d, levels), for weights (K,) or (N, K).
 
         Σ_k w_k F_k at a point: its own member's F_k is the point's level, the others' are those of their nearest
         points; the quantile interpolates. Of one member it is the member's own quantile.
@@ -58,7 +58,7 @@ class Pooled:
         return v0 + way * (v1 - v0)
 
     def soft_quantiles(self, weights: Tensor, levels: Sequence[float]) -> Tensor:
-        r"""The average of the quantiles between half and one and a half times the (lower or upper tail's) level.
+        r"""Return the average of the quantiles between half and one and a half times a tail's level.
 
         Its slope in the weights hardly jumps, which the quantile's own does at every point.
 
@@ -71,7 +71,7 @@ class Pooled:
         return torch.stack([self._average(weights, end, *_around(level)) for level in levels], -1)
 
     def _average(self, weights: Tensor, end: Tensor, a: float, b: float) -> Tensor:
-        """The average of the quantiles between levels a and b, (N, d)."""
+        """Return the average of the quantiles between levels a and b, (N, d)."""
         t_a, t_b = self._values(_first_at(end, torch.tensor([a, b], dtype=end.dtype))).unbind(-1)
         # (t_b − x)₊ − (t_a − x)₊ of every point; its expectation as a matrix times a vector, which is fast.
         below = (t_b[..., None, None] - self.points).clamp_(min=0).minimum((t_b - t_a)[..., None, None])
@@ -86,18 +86,18 @@ class Pooled:
         return torch.gather(product.expand(N, P)[:, None, :].expand(N, d, P), 2, self.order)
 
     def _values(self, i: Tensor) -> Tensor:
-        """The points at some places in ascending order, (N, d, ·)."""
+        """Return the points at some places in ascending order, (N, d, ·)."""
         return torch.gather(self.points.flatten(2), 2, torch.gather(self.order, 2, i))
 
 
 def _around(level: float) -> tuple[float, float]:
-    """From half to one and a half times the lower or upper tail's level."""
+    """Return half and one and a half times the lower or upper tail's level."""
     half = min(level, 1 - level) / 2
     return level - half, level + half
 
 
 def _first_at(cumulated: Tensor, levels: Tensor) -> Tensor:
-    """The first of the (N, d, P) cumulated weights that reaches each level, or the last: (N, d, levels)."""
+    """Return the first of the (N, d, P) cumulated weights that reaches each level, or the last: (N, d, levels)."""
     N, d, P = cumulated.shape
     return torch.searchsorted(cumulated, levels.expand(N, d, -1).contiguous()).clamp(max=P - 1)
 

@@ -98,16 +98,16 @@ class SampleView(View):
         self.offset, self.matrix, self.most = params["offset"], params["matrix"], most
 
     def mean(self) -> Tensor:
-        """w_0 + Σ_k W_k μ_k."""
+        """Return w_0 + Σ_k W_k μ_k."""
         return self.offset + torch.einsum("kij,knj->ni", self.matrix, torch.as_tensor(self.table.mean))
 
     def cov(self) -> Tensor:
-        """Σ_k W_k V_k W_kᵀ: the members' draws are independent of each other."""
+        """Return Σ_k W_k V_k W_kᵀ: the members' draws are independent of each other."""
         cov = torch.as_tensor(self.table.cov)
         return torch.einsum("kij,knjl,kml->nim", self.matrix, cov, self.matrix)
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
-        """w_0 + Σ_k W_k θ̃_k for the first draws of the table, (N, n, d)."""
+        """Return w_0 + Σ_k W_k θ̃_k for the first draws of the table, (N, n, d)."""
         n = min(self.most, self.table.draws.shape[2]) if n is None else n
         if n > self.table.draws.shape[2]:
             raise ValueError(f"the table holds {self.table.draws.shape[2]} draws a member; got n = {n}.")
@@ -115,7 +115,7 @@ class SampleView(View):
         return self.offset + torch.einsum("kij,knsj->nsi", self.matrix, members)
 
     def rank(self, statistic: Statistic | None = None) -> Tensor:
-        """Share of draws ≤ θ_n; a sigmoid instead of the step where a solver wants a slope."""
+        """Return the share of draws ≤ θ_n; a sigmoid instead of the step where a solver wants a slope."""
         draws = self.draws()
         if statistic is not None:
             table = self.table
@@ -127,7 +127,7 @@ class SampleView(View):
         return (above >= 0).double().mean(1)
 
     def interval(self, alpha: float) -> Tensor:
-        """Quantiles of the aggregated draws, (N, d, 2)."""
+        """Return quantiles of the aggregated draws, (N, d, 2)."""
         ordered = torch.sort(self.draws(), 1).values
         below, way = quantile_places([alpha / 2, 1 - alpha / 2], ordered.shape[1])
         above = np.minimum(below + 1, ordered.shape[1] - 1)

@@ -10,7 +10,7 @@ __all__ = ["allocate", "pool"]
 
 
 def allocate(weights: np.ndarray, n: int, rows: int, rng: np.random.Generator) -> np.ndarray:
-    r"""Counts n_k of a stratified sample of size n: E[n_k] = n w_k, and |n_k − n w_k| < 1.
+    r"""Return counts n_k of a stratified sample of size n: E[n_k] = n w_k, and |n_k − n w_k| < 1.
 
     Member k gives ⌊n w_k⌋ draws; the R = n − Σ⌊n w_k⌋ left over go to R different members, member k with
     probability its remainder n w_k − ⌊n w_k⌋ (systematic sampling: one uniform number u, and the members in
@@ -52,7 +52,7 @@ def allocate(weights: np.ndarray, n: int, rows: int, rng: np.random.Generator) -
 def pool(
     counts: np.ndarray, draw: Callable[[int, np.ndarray, int], np.ndarray], rng: np.random.Generator
 ) -> np.ndarray:
-    """Draws of a mixture out of its members' draws, shuffled, so that any prefix of them is a sample too.
+    """Return draws of a mixture out of its members' draws, shuffled, so that any prefix of them is a sample too.
 
     Args:
         counts: how many each member gives to each row, (rows, K), as :func:`allocate` makes them.

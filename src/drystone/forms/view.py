@@ -151,20 +151,20 @@ class GatheredView(View):
         return self.form.combine(self.params, self.table).S
 
     def reweighted(self, a: Tensor) -> View:
-        """The same with other row weights, (N,)."""
+        """Return the same with other row weights, (N,)."""
         return GatheredView(self.form, self.params, self.table.reweighted(a.numpy()))
 
     def mean_of(self, rows: Callable[[View], Tensor]) -> Tensor:
-        """The sum of the blocks' shares."""
+        """Return the sum of the blocks' shares."""
         return blocks.total(self.table, _mean_of, self.form, self.params, rows)[0]
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """The sums of the blocks' shares."""
+        """Return the sums of the blocks' shares."""
         to_truth, spread = blocks.total(self.table, _statistic, self.form, self.params, "distances", most, scale)
         return to_truth, spread
 
     def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """For each row: (N,), (N,)."""
+        """Return both for each row: (N,), (N,)."""
         to_truth, spread = zip(*self._each("distances_by_row", most, scale), strict=True)
         return torch.cat(to_truth), torch.cat(spread)
 
@@ -173,28 +173,28 @@ class GatheredView(View):
         return torch.cat(self._each("log_q"))
 
     def rank(self, statistic: Statistic | None = None) -> Tensor:
-        """Ranks, (N, d)."""
+        """Return ranks, (N, d)."""
         return torch.cat(self._each("rank", statistic))
 
     def mean(self) -> Tensor:
-        """Means, (N, d)."""
+        """Return means, (N, d)."""
         return torch.cat(self._each("mean"))
 
     def cov(self) -> Tensor:
-        """Covariances, (N, d, d)."""
+        """Return covariances, (N, d, d)."""
         return torch.cat(self._each("cov"))
 
     def interval(self, alpha: float) -> Tensor:
-        """Ends of intervals, (N, d, 2)."""
+        """Return ends of intervals, (N, d, 2)."""
         return torch.cat(self._each("interval", alpha))
 
     def draws_behind_rank(self) -> Tensor | None:
-        """One number, or (N,)."""
+        """Return one number, or (N,)."""
         behind = self._each("draws_behind_rank")
         return None if behind[0] is None else torch.cat(behind) if behind[0].ndim else behind[0]
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
-        """Draws, (N, n, d), if those of all rows fit into memory."""
+        """Return draws, (N, n, d), if those of all rows fit into memory."""
         return self.form.combine(self.params, blocks.load(self.table, {"draws"})).draws(n, seed)
 
     def _each(self, name: str, *arguments: Any) -> list[Any]:

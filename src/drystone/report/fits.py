@@ -46,7 +46,7 @@ class Certificate:
 
 
 def certificate(name: str, fit: Stacking, contribution: Shares, test: Table, tint: str) -> Certificate:
-    """All that the result says of itself, and its score on the test rows."""
+    """Return all that the result says of itself, and its score on the test rows."""
     values = contribution.values
     order = np.argsort(-values, kind="stable")
     shown = [int(k) for k in order[:BARS] if values[k] > 0]
@@ -91,7 +91,7 @@ def _facts(fit: Stacking, contribution: Shares) -> tuple[tuple[str, str], ...]:
 
 
 def _terms(fit: Stacking, test: Table) -> Grid:
-    """Each term of the score with its coefficient λ, on the rows fitted and on the test rows."""
+    """Return each term of the score with its coefficient λ, on the rows fitted and on the test rows."""
     try:
         on_test = fit.evaluate(test)
     except ValueError:  # the test table lacks what the score needs

@@ -99,7 +99,7 @@ def observe_row(
     best: str | None = None,
     seed: int = 0,
 ) -> Observation:
-    """The same from the draws a table holds for one of its rows, without the members themselves."""
+    """Return the same from the draws a table holds for one of its rows, without the members themselves."""
     fits = name_fits(fits)
     at_row = table.select(rows=[row])
     methods = {**_references(fits, best), **fits}
@@ -112,7 +112,7 @@ def observe_row(
 
 
 def _references(fits: Mapping[str, Stacking], best: str | None) -> dict[str, Stacking]:
-    """What stackings are held against, over the same members: the best one alone, and equal weights."""
+    """Return what stackings are held against, over the same members: the best one alone, and equal weights."""
     if not fits:
         raise ValueError("`fits` must hold at least one stacking; got none.")
     fit = next(iter(fits.values()))

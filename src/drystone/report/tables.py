@@ -62,14 +62,14 @@ class Grid:
 
 
 def grid(caption: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Grid:
-    """A table of cells, or of plain values, which become cells."""
+    """Return a table of cells, or of plain values, which become cells."""
     made = tuple(tuple(value if isinstance(value, Cell) else cell(value) for value in row) for row in rows)
     numeric = tuple(any(row[j].numeric for row in made) for j in range(len(head)))
     return Grid(caption, tuple(head), made, numeric)
 
 
 def cell(value: Any) -> Cell:
-    """A plain value as a cell: numbers short, other things as they print."""
+    """Return a plain value as a cell: numbers short, other things as they print."""
     if value is None:
         return Cell("–")
     if isinstance(value, bool) or type(value).__name__ == "bool_":
@@ -82,7 +82,7 @@ def cell(value: Any) -> Cell:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number for a reader: a few significant digits, a true minus, powers of ten, ∞ for infinity.
+    """Return a number for a reader: a few significant digits, a true minus, powers of ten, ∞ for infinity.
 
     Example:
         >>> number(1234567.0), number(-0.012345), number(8.3e-05), number(float("-inf")), number(50.0)
@@ -99,7 +99,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def bound(value: float, digits: int) -> str:
-    """An upper bound for a reader: as :func:`number`, but never rounded down.
+    """Return an upper bound for a reader: as :func:`number`, but never rounded down.
 
     Example:
         >>> bound(3.5e-11, 1), bound(3.01e-11, 2), bound(2.0, 1)

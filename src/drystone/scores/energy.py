@@ -41,7 +41,7 @@ class EnergyScore(RowScore):
             raise ValueError(f"`draws` must be at least 2, to have pairs; got {self.draws}.")
 
     def rows(self, q: View) -> Tensor:
-        """The score of each row."""
+        """Return the score of each row."""
         to_truth, spread = q.distances_by_row(self.draws, unit(self.scale, q.d))
         return to_truth - spread / 2
 

@@ -43,7 +43,7 @@ class IntervalScore(RowScore):
         object.__setattr__(self, "scale", as_scale(self.scale))
 
     def rows(self, q: View) -> Tensor:
-        """The score of each row."""
+        """Return the score of each row."""
         levels = each_level(self.alpha)
         return sum((self._level(q, alpha) for alpha in levels), torch.zeros(1)) / len(levels)
 
@@ -54,5 +54,5 @@ class IntervalScore(RowScore):
 
 
 def positive(x: Tensor, softness: Tensor) -> Tensor:
-    """(x)₊; with a softness, the integral of the sigmoid of 2x/softness."""
+    """Return (x)₊; with a softness, the integral of the sigmoid of 2x/softness."""
     return softplus(2 * x / softness) * softness / 2 if softness.any() else x.clamp(min=0)

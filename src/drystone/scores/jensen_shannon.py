@@ -50,7 +50,7 @@ class JensenShannon(Score):
         return torch.tensor(self.estimate(q).value, dtype=torch.float64)
 
     def estimate(self, q: View) -> Estimate:
-        """The divergence with its standard error, by two-fold cross-fitting."""
+        """Return the divergence with its standard error, by two-fold cross-fitting."""
         N = len(q.theta)
         if N < 20:
             raise ValueError(f"JensenShannon trains a classifier on rows; it needs at least 20, got {N}.")
@@ -68,7 +68,7 @@ class JensenShannon(Score):
     def between(
         self, features: Features, q: View, draws: Tensor, fit_rows: np.ndarray, test_rows: np.ndarray
     ) -> Estimate:
-        """The divergence on ``test_rows`` by a critic trained on ``fit_rows``."""
+        """Return the divergence on ``test_rows`` by a critic trained on ``fit_rows``."""
         return held_out_divergence(
             features, q.theta, draws, q.row_weights, fit_rows, test_rows, self.hidden, self.epochs, self.seed
         )

@@ -27,5 +27,5 @@ class LogScore(RowScore):
     convex: ClassVar = True
 
     def rows(self, q: View) -> Tensor:
-        """−log q*(θ_n | y_n)."""
+        """Return −log q*(θ_n | y_n)."""
         return -q.log_q()

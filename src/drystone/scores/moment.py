@@ -74,5 +74,5 @@ class MeanScore(RowScore):
         object.__setattr__(self, "scale", as_scale(self.scale))
 
     def rows(self, q: View) -> Tensor:
-        """‖θ_n − μ_n‖²."""
+        """Return ‖θ_n − μ_n‖²."""
         return ((q.error() / unit(self.scale, q.d)) ** 2).sum(-1)

@@ -68,7 +68,7 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
         return replace(solution, params=params, note=" ".join(notes), form=form)
 
     def _fit(self, table: Table, form: IntervalAggregation, score: IntervalScore, tol: float) -> Solution:
-        """All regressions: params, and the sum of their duality gaps in units of the score."""
+        """Return all regressions: params, and the sum of their duality gaps in units of the score."""
         scale, alphas = unit(score.scale, table.d).numpy(), each_level(form.alpha)
         groups = [list(range(table.d))] if form.shared else [[j] for j in range(table.d)]
         weights = np.zeros((2, len(alphas), table.d, table.K))
@@ -95,7 +95,7 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
     def _regress(
         self, table: Table, form: IntervalAggregation, tau: float, group: list[int], scale: np.ndarray, tol: float
     ) -> Regression:
-        """One end of the intervals of a group of parameters, their rows one below the other."""
+        """Return one end of the intervals of a group of parameters, their rows one below the other."""
         ends = table.quantile(tau)[:, :, group] / scale[group]
         X = ends.transpose(2, 1, 0).reshape(-1, table.K)
         theta = (table.theta[:, group] / scale[group]).T.ravel()
@@ -110,7 +110,7 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
     def _choose(
         self, table: Table, form: IntervalAggregation, score: IntervalScore, tol: float, seed: int
     ) -> tuple[IntervalAggregation, str]:
-        """The variant with the least cross-validated score."""
+        """Return the variant with the least cross-validated score."""
         variants = [
             replace(form, weights=weights, intercept=intercept)
             for weights, intercept in product(CONSTRAINTS, (False, True))
@@ -129,14 +129,14 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
 
 
 def _crossed(form: IntervalAggregation, params: dict[str, np.ndarray], table: Table) -> float:
-    """The share of intervals whose lower end lies above the upper one."""
+    """Return the share of intervals whose lower end lies above the upper one."""
     view = form.combine(as_tensors(params), table)
     ends = torch.stack([view.raw(alpha) for alpha in each_level(form.alpha)])
     return float((ends[..., 0] > ends[..., 1]).double().mean())
 
 
 def _conformal_split(table: Table, form: IntervalAggregation, seed: int) -> tuple[Table, Table]:
-    """Rows to fit the weights on, and a third of the rows to calibrate on."""
+    """Return rows to fit the weights on, and a third of the rows to calibrate on."""
     if table.weighted:
         raise ValueError("`conformal` needs rows of equal weight; the table has `row_weights`.")
     fitted_on, calibrated_on = table.split(2 / 3, seed)
@@ -150,7 +150,7 @@ def _conformal_split(table: Table, form: IntervalAggregation, seed: int) -> tupl
 
 
 def _margin(form: IntervalAggregation, params: dict[str, np.ndarray], table: Table) -> np.ndarray:
-    """The ⌈(1 − α)(n + 1)⌉-th smallest of max(l − θ, θ − u) (Romano, Patterson & Candès 2019)."""
+    """Return the ⌈(1 − α)(n + 1)⌉-th smallest of max(l − θ, θ − u) (Romano, Patterson & Candès 2019)."""
     view = form.combine(as_tensors(params), table)
     margins = []
     for alpha in each_level(form.alpha):

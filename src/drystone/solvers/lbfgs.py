@@ -39,12 +39,12 @@ class Coordinates:
 
     @classmethod
     def of(cls, table: Table, structure: str) -> Coordinates:
-        """Centred and scaled by the rows of a table."""
+        """Return the units that center and scale by the rows of a table."""
         theta = table.theta
         return cls(structure, table.K, torch.as_tensor(theta.mean(0)), torch.as_tensor(spread_or_one(theta)))
 
     def params(self, x: Tensor) -> dict[str, Tensor]:
-        """Offset (d,) and matrices (K, d, d) in the user's units."""
+        """Return offset (d,) and matrices (K, d, d) in the user's units."""
         d = len(self.centre)
         entries = x[d:].view(self.K, -1)
         diagonal = self.structure != "full"
@@ -53,7 +53,7 @@ class Coordinates:
         return {"offset": self.centre + self.spread * x[:d] - (matrix @ self.centre).sum(0), "matrix": matrix}
 
     def member(self, k: int) -> np.ndarray:
-        """The point that is member k alone."""
+        """Return the point that is member k alone."""
         d = len(self.centre)
         entries = {"scalar": np.ones(1), "diagonal": np.ones(d), "full": np.eye(d).ravel()}[self.structure]
         x = np.zeros((self.K, len(entries)))

@@ -63,7 +63,7 @@ class LeastSquares(Solver[SampleAggregation, MeanScore]):
 
 
 def _least_squares(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """β of least norm, and the squared length of what X still explains of the residual (0 but for rounding)."""
+    """Return β of least norm, and the squared length of the part of the residual in the span of X (rounding)."""
     U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
     seen = sigma > 1e-12 * sigma.max(initial=0.0)
     beta = Vt[seen].T @ (U[:, seen].T @ y / sigma[seen])

@@ -104,7 +104,7 @@ def multiplied(loss: Problem, w: np.ndarray) -> np.ndarray:
 
 
 def _derivatives(block: Table, w: np.ndarray, orders: range, members: np.ndarray) -> tuple[Any, ...]:
-    """−Σ_n a_n log (wL)_n; −g; Σ_n a_n (L_n / (wL)_n)(L_n / (wL)_n)ᵀ."""
+    """Return −Σ_n a_n log (wL)_n; −g; Σ_n a_n (L_n / (wL)_n)(L_n / (wL)_n)ᵀ."""
     L, a, mixed = _ratios(block), block.row_weights, _mixed(block, w)
     found: list[Any] = []
     if 0 in orders:
@@ -130,7 +130,7 @@ def _exponentials(block: Table) -> np.ndarray:
 
 
 def _mixed(block: Table, w: np.ndarray) -> np.ndarray:
-    """wL, (N,); kept for the last w, at which value, gradient and Hessian are asked for one after the other."""
+    """Return wL, (N,), remembered for the last w: value, gradient and Hessian follow one another."""
     last = blocks.cached(block, _last_mixed)
     if not last or last[0] is not w:
         L, support = _ratios(block), np.flatnonzero(w)
@@ -155,7 +155,7 @@ def _initial_support(w: np.ndarray, table: Table) -> np.ndarray:
 
 
 def _explaining(block: Table, w: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray]:
-    """How many of the rows that the kept members hardly explain each member explains best, (K,)."""
+    """Return how many of the rows that the kept members hardly explain each member explains best, (K,)."""
     of_kept, of_all = _mixed(block, w * keep), _mixed(block, w)
     lost = np.flatnonzero(of_kept < 1e-2 * of_all)
     best = (w[:, None] * _ratios(block)[:, lost]).argmax(0)

@@ -32,7 +32,7 @@ __all__ = ["ProjectedGradient", "differentiated", "simplex_starts", "single_memb
 
 
 def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarray]:
-    """``n`` weight vectors: uniform, the ``best`` single member, the log-score solution if any, random ones.
+    """Return ``n`` weight vectors: uniform, the ``best`` member, the log-score solution if any, random ones.
 
     The best member is moved a little inside, since a member at exactly 0 has no first-order effect on some scores.
     """
@@ -69,7 +69,7 @@ def _not_finite(block: Table) -> tuple[int]:
 
 
 def differentiated(table: Table, form: Form, score: Score, softness: torch.Tensor | float = 0.0) -> RowSum:
-    """The score of a mixture as a function of its weights, differentiated by torch."""
+    """Return the score of a mixture as a function of its weights, differentiated by torch."""
     return RowSum(table, _derivatives, 0, form, score, softness)
 
 
@@ -82,7 +82,7 @@ def _derivatives(
     score: Score,
     softness: torch.Tensor | float,
 ) -> tuple[Any, ...]:
-    """S(w), ∇S(w), and ∇²S(w), one row per member."""
+    """Return S(w), ∇S(w), and ∇²S(w), one row per member."""
     weights = torch.as_tensor(w).requires_grad_(max(orders) > 0)
     value = score(form.combine({"weights": weights}, block, softness))
     found: list[Any] = [float(value.detach())] if 0 in orders else []
@@ -188,13 +188,13 @@ def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score
 
 
 def soft_width(table: Table) -> torch.Tensor:
-    """The width over which steps are softened, (d,): a twentieth of the typical spread of a member's posterior."""
+    """Return the width over which steps are softened, (d,): a twentieth of a posterior's typical spread."""
     lower, upper = (np.median(table.quantile(level), (0, 1)) for level in _central_levels(table))
     return torch.as_tensor(np.maximum(upper - lower, 1e-300) / 20)
 
 
 def _central_levels(table: Table) -> tuple[float, float]:
-    """Levels about one standard deviation either side, or the nearest that are tabulated."""
+    """Return levels about one standard deviation either side, or the nearest that are tabulated."""
     if "draws" in table.gives:
         return 0.16, 0.84
     levels = np.array(table.levels)
@@ -202,7 +202,7 @@ def _central_levels(table: Table) -> tuple[float, float]:
 
 
 def _projected_gradient(problem: Problem, w: np.ndarray, tol: float, most: int) -> Minimum:
-    """Steps towards the projection of w − λ∇f, λ the inverse curvature along the last step (Barzilai–Borwein)."""
+    """Step towards the projection of w − λ∇f, λ the inverse curvature along the last step (Barzilai–Borwein)."""
     value, gradient = problem.value(w), problem.gradient(w)
     # Non-monotone: a step may end above the last value, but below the highest of the last ten.
     recent, length = [value], 1.0 / max(np.ptp(gradient), 1e-12)
@@ -236,7 +236,7 @@ def _projected_gradient(problem: Problem, w: np.ndarray, tol: float, most: int) 
 
 
 def project_on_simplex(v: np.ndarray) -> np.ndarray:
-    """argmin ‖x − v‖ over the simplex: x = max(v − τ, 0) with τ such that it sums to one.
+    """Return argmin ‖x − v‖ over the simplex: x = max(v − τ, 0) with τ such that it sums to one.
 
     Example:
         >>> project_on_simplex(np.array([0.9, 0.5, -1.0]))

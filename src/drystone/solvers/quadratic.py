@@ -104,7 +104,7 @@ def _energy(table: Table, score: EnergyScore) -> Quadratic:
 
 
 def _convexified(quadratic: Quadratic) -> tuple[Quadratic, float]:
-    """The problem with negative curvature along the simplex removed, and how much there was.
+    """Return the problem with negative curvature along the simplex removed, and how much there was.
 
     −B is positive semi-definite on directions that sum to zero; an estimate of it may fail to be by noise.
     """

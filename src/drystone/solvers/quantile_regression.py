@@ -92,7 +92,7 @@ def quantile_regression(
 
 
 def _orthonormal(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """An orthonormal basis of X's columns, what takes coefficients on it to coefficients on X, and a larger basis.
+    """Return an orthonormal basis of X's columns, the map from its coefficients to those of X, and a larger basis.
 
     The larger one also has the directions that are left out as noise, so that the certificate covers them.
     """
@@ -113,7 +113,7 @@ class Point:
     nu: float
 
     def moved(self, by: Point, primal: float, dual: float) -> Point:
-        """Primal variables moved by one fraction of a difference, dual ones by another."""
+        """Return the primal variables moved by one fraction of a difference, the dual ones by another."""
         return Point(
             self.beta + primal * by.beta,
             self.u + primal * by.u,
@@ -138,37 +138,37 @@ class Problem:
     certain: np.ndarray | None = None
 
     def start(self) -> Point:
-        """Well inside all bounds: slopes mid-way, both parts of every residual positive."""
+        """Return a point well inside all bounds: slopes mid-way, both parts of every residual positive."""
         beta = self.bounded / max(self.bounded.sum(), 1)
         r = self.theta - self.X @ beta
         u, v = np.maximum(r, 0) + 0.1, np.maximum(-r, 0) + 0.1
         return Point(beta, u, v, (self.tau - 0.5) * self.a, self.bounded.astype(float), 0.0)
 
     def distances(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the slopes from their upper and lower bounds."""
+        """Return the distances of the slopes from their upper and lower bounds."""
         return self.tau * self.a - z, (1 - self.tau) * self.a + z
 
     def products(self, at: Point) -> float:
-        """The mean of u(τa − z), v((1−τ)a + z) and sβ: 0 at the optimum."""
+        """Return the mean of u(τa − z), v((1−τ)a + z) and sβ: 0 at the optimum."""
         above, below = self.distances(at.z)
         total = at.u @ above + at.v @ below + at.s @ at.beta
         return float(total) / (2 * len(self.theta) + self.bounded.sum())
 
     def allowed(self, beta: np.ndarray) -> np.ndarray:
-        """β with its sum made exact."""
+        """Return β with its sum made exact."""
         return np.where(self.bounded, beta / beta[self.bounded].sum(), beta) if self.summed else beta
 
     def loss(self, beta: np.ndarray) -> float:
-        """The objective."""
+        """Return the objective."""
         r = self.theta - self.X @ beta
         return float(self.a @ np.maximum(self.tau * r, (self.tau - 1) * r) + self.m @ beta**2 / 2)
 
     def lower_bound(self, at: Point) -> float:
-        """What the optimum is at least, from the slopes of a point; never less than 0, as no loss is negative."""
+        """Return a lower bound on the optimum from the slopes of a point; at least 0, as no loss is negative."""
         return max(self._dual(at), 0.0)
 
     def _dual(self, at: Point) -> float:
-        """The least of θ·z − (Xᵀz)·β + ½ Σ m β² over the β allowed: a bound, as aρ(r) ≥ z r."""
+        """Return the least of θ·z − (Xᵀz)·β + ½ Σ m β² over the β allowed: a bound, as aρ(r) ≥ z r."""
         z = self._orthogonal(at.z)
         pull, ridged = self.X.T @ z, self.m > 0
         least = float(self.theta @ z)
@@ -185,7 +185,7 @@ class Problem:
         return least - excess if excess <= 1e-7 * max(abs(least), 1e-6) else -np.inf
 
     def _orthogonal(self, z: np.ndarray) -> np.ndarray:
-        """z made orthogonal to the columns that are free and not penalised, and shrunk into its bounds.
+        """Return z made orthogonal to the columns that are free and not penalised, and shrunk into its bounds.
 
         The bounds contain 0, so shrinking is always possible, and keeps z orthogonal.
         """
@@ -221,7 +221,7 @@ class Conditions:
         self.factor = scipy.linalg.cho_factor(system)
 
     def step(self, up: np.ndarray | float, vq: np.ndarray | float, sb: np.ndarray | float) -> Point:
-        """The difference that takes u(τa − z), v((1−τ)a + z) and sβ to these values."""
+        """Return the difference that takes u(τa − z), v((1−τ)a + z) and sβ to these values."""
         problem, at, bounded = self.problem, self.at, self.problem.bounded
         to_u, to_v = up / self.above - at.u, vq / self.below - at.v
         to_s = np.where(bounded, sb / np.where(bounded, at.beta, 1.0) - at.s, 0.0)
@@ -237,7 +237,7 @@ class Conditions:
         return Point(beta, to_u + at.u / self.above * z, to_v - at.v / self.below * z, z, s, nu)
 
     def reach(self, by: Point) -> tuple[float, float]:
-        """How far primal and dual variables can go along a difference and stay positive (1 at most)."""
+        """Return how far primal and dual variables can go along a difference and stay positive (1 at most)."""
         at, bounded = self.at, self.problem.bounded
         primal = min(_length(at.u, by.u), _length(at.v, by.v), _length(at.beta[bounded], by.beta[bounded]))
         dual = min(_length(self.above, -by.z), _length(self.below, by.z), _length(at.s[bounded], by.s[bounded]))
@@ -247,7 +247,7 @@ class Conditions:
 
 
 def _iterate(problem: Problem, tol: float, most: int) -> tuple[Point, int]:
-    """Predictor–corrector steps until the gap closes; the point with the least gap, and the steps taken."""
+    """Take predictor–corrector steps until the gap closes; return the point of least gap, and their number."""
     at = best = problem.start()
     least = np.inf
     for taken in range(most + 1):

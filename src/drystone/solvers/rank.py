@@ -56,24 +56,24 @@ class RankDistance:
         )  # the scaled targets in order, if rows weigh the same
 
     def ranks(self, w: np.ndarray) -> np.ndarray:
-        """Stacked ranks at w."""
+        """Return stacked ranks at w."""
         return w @ self.scaled
 
     def of_ranks(self, r: np.ndarray) -> float:
-        """D of stacked ranks."""
+        """Return D of stacked ranks."""
         return float(((r - self._targets(r)) ** 2).sum()) + self.constant
 
     def value(self, w: np.ndarray) -> float:
-        """D(w)."""
+        """Return D(w)."""
         return self.of_ranks(self.ranks(w))
 
     def majorant(self, r: np.ndarray) -> Quadratic:
-        """The quadratic with the order of these ranks held fixed: equal to D at their w, above it elsewhere."""
+        """Return the quadratic with the order of these ranks fixed: equal to D at their w, above it elsewhere."""
         u = self._targets(r)
         return Quadratic(self.gram, -2 * self.scaled @ u, float(u @ u) + self.constant)
 
     def curvature(self, r: np.ndarray) -> np.ndarray:
-        """2 Σ E[r_j | r] E[r_k | r]: averages over √N neighbours in the order of the stacked ranks, (K, K)."""
+        """Return 2 Σ E[r_j | r] E[r_k | r], (K, K): averages over √N neighbors in the order of stacked ranks."""
         K, N = len(self.scaled), len(self.a)
         window = max(int(np.sqrt(N)), 1)
         total = np.zeros((K, K))
@@ -84,7 +84,7 @@ class RankDistance:
         return total
 
     def _targets(self, r: np.ndarray) -> np.ndarray:
-        """Where each of the ranks would lie if they were uniform."""
+        """Return where each of the ranks would lie if they were uniform."""
         if self.equal:  # called so often that the general rule below would be half of the time
             u = np.empty((self.d, len(self.a)))
             u[self.margin, r.reshape(self.d, -1).argsort(1)] = self.middle
@@ -122,7 +122,7 @@ class ConvexConcave(Solver[Mixture, RankCvM]):
 
 
 def _approach(distance: RankDistance, w: np.ndarray, c: float, most: int = 50) -> np.ndarray:
-    """Gauss–Newton steps, halved until D falls, until six of them gain less than a fiftieth."""
+    """Take Gauss–Newton steps, halved until D falls, until six of them gain less than a fiftieth."""
     r = distance.ranks(w)
     values = [distance.of_ranks(r) - _log_prior(w, c)]
     while len(values) <= most and (len(values) < 7 or values[-7] - values[-1] > abs(values[-1]) / 50):
@@ -144,7 +144,7 @@ def _approach(distance: RankDistance, w: np.ndarray, c: float, most: int = 50) -
 
 
 def _descend(distance: RankDistance, w: np.ndarray, c: float, tol: float, most: int) -> Minimum:
-    """Rounds until D is stationary; each goes twice, four times … as far as its least squares as long as D falls.
+    """Repeat rounds until D is stationary; each goes further than its least squares as long as D falls.
 
     The ranks are linear in the step, so trying one costs a sort.
     """
@@ -172,7 +172,7 @@ def _descend(distance: RankDistance, w: np.ndarray, c: float, tol: float, most: 
 
 
 def _doubling(room: float) -> Iterator[float]:
-    """1, 2, 4, … as long as there is room; 1 always."""
+    """Return 1, 2, 4, … as long as there is room; 1 always."""
     step = 1.0
     yield step
     while 2 * step <= room:

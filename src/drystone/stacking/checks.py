@@ -27,7 +27,7 @@ def check_tractable(form: Form, score: Score) -> None:
 
 
 def required_statistics(form: Form, score: Score) -> frozenset[str]:
-    """The statistics a table must give for the score of the form."""
+    """Return the statistics a table must give for the score of the form."""
     return frozenset(form.requires(statistic) for _, term in score.terms for statistic in term.needs)
 
 

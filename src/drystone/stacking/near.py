@@ -23,7 +23,7 @@ FARTHEST = 10
 
 
 def near(table: Table, observation: Any, bandwidth: float | None) -> tuple[Table, str]:
-    """The table with its rows weighted by a Gaussian kernel in standardised y, and a note on how many that leaves.
+    """Return the table with rows weighted by a Gaussian kernel in standardized y, and a note on how many remain.
 
     Args:
         table: with y.

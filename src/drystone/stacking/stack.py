@@ -140,7 +140,7 @@ def _check_solver(solver: Solver, form: Form, score: Score) -> None:
 
 
 def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) -> tuple[Table, str]:
-    """The rows to solve on, and a note if they are not all of them.
+    """Return the rows to solve on, and a note if they are not all of them.
 
     Of a table on disk: all rows in memory if they fit; else all rows in blocks, if the score is a sum over rows
     that the solver can add up; else as many rows as fit, chosen at random and alike.
@@ -164,7 +164,7 @@ def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) 
 
 
 def _overall(form: Form, params: Mapping[str, np.ndarray], table: Table, score: Score) -> str:
-    """The score on rows that were not all fitted to, in words."""
+    """Return the score on rows that were not all fitted to, in words."""
     try:
         return f"{losses(view_of(form, params, table), score)[0]:.6g}"
     except (IntractableError, MemoryError) as error:
@@ -172,7 +172,7 @@ def _overall(form: Form, params: Mapping[str, np.ndarray], table: Table, score: 
 
 
 def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Table, dict[str, list[Any]]]:
-    """The table without what cannot be used, and the list of that; or an error that names it."""
+    """Return the table without what cannot be used, and the list of that; or an error that names it."""
     if nonfinite not in ("raise", "drop"):
         raise ValueError(f'`nonfinite` must be "raise" or "drop"; got {nonfinite!r}.')
     numbers = np.flatnonzero(table.row_weights > 0) if table.weighted else range(table.N)

@@ -37,15 +37,15 @@ class Problem(Protocol):
     """A function of the weights. ``hessian`` may be asked for some members' rows and columns only."""
 
     def value(self, w: np.ndarray) -> float:
-        """f(w)."""
+        """Return f(w)."""
         ...
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        """∇f(w), (K,)."""
+        """Return ∇f(w), (K,)."""
         ...
 
     def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """∇²f(w) at ``members`` × ``members``."""
+        """Return ∇²f(w) at ``members`` × ``members``."""
         ...
 
 
@@ -59,7 +59,7 @@ class Minimum:
 
 
 def frank_wolfe_gap(w: np.ndarray, gradient: np.ndarray) -> float:
-    """∇f·w − min_k ∇f_k ≥ 0; zero exactly at a stationary point."""
+    """Return ∇f·w − min_k ∇f_k ≥ 0; zero exactly at a stationary point."""
     return float(max(gradient @ w - gradient.min(), 0.0))
 
 
@@ -107,14 +107,14 @@ def drop_negligible_weights(problem: Problem, minimum: Minimum, tol: float) -> M
 
 
 def working_set(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """The support, and up to ENTERING members without weight whose gradient lies below the average."""
+    """Return the support, and up to ENTERING members without weight whose gradient lies below the average."""
     outside = np.flatnonzero((w == 0) & (gradient < gradient @ w))
     entering = outside[np.argsort(gradient[outside])[:ENTERING]]
     return np.sort(np.concatenate([np.flatnonzero(w > 0), entering]))
 
 
 def _convex(H: np.ndarray) -> np.ndarray:
-    """H, with negative curvature turned to positive if it has any, and a ridge against singularity.
+    """Return h, with negative curvature turned to positive if it has any, and a ridge against singularity.
 
     The ridge acts on the step only (the model is built around w), so it slows and never biases.
     """
@@ -130,7 +130,7 @@ def _convex(H: np.ndarray) -> np.ndarray:
 def _backtrack(
     problem: Problem, w: np.ndarray, value: float, gradient: np.ndarray, direction: np.ndarray
 ) -> tuple[np.ndarray, float] | None:
-    """The first of w + direction, w + direction/2, … that lowers f enough (Armijo), or None."""
+    """Return the first of w + direction, w + direction/2, … that lowers f enough (Armijo), or None."""
     slope = gradient @ direction
     rounding = 1e-13 * max(abs(value), 1.0)  # near the optimum f changes by less than it can resolve
     size = 1.0
@@ -158,15 +158,15 @@ class Quadratic:
         return float((np.diag(self.Q) / 2 + self.b).min() + self.constant)
 
     def value(self, w: np.ndarray) -> float:
-        """f(w)."""
+        """Return f(w)."""
         return float(w @ self.Q @ w / 2 + self.b @ w + self.constant)
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        """Qw + b."""
+        """Return qw + b."""
         return self.Q @ w + self.b
 
     def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Q."""
+        """Return q."""
         return self.Q[np.ix_(members, members)]
 
 
@@ -178,14 +178,14 @@ class Barrier:
     c: float
 
     def value(self, w: np.ndarray) -> float:
-        """f(w) − c Σ_k log w_k."""
+        """Return f(w) − c Σ_k log w_k."""
         with np.errstate(divide="ignore"):
             return self.problem.value(w) - self.c * float(np.log(w).sum())
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        """∇f − c/w."""
+        """Return ∇f − c/w."""
         return self.problem.gradient(w) - self.c / w
 
     def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """∇²f + c diag(1/w²)."""
+        """Return ∇²f + c diag(1/w²)."""
         return self.problem.hessian(w, members) + np.diag(self.c / w[members] ** 2)

@@ -67,7 +67,7 @@ def simplex_qp(Q: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
 
 
 def _on_free(Q: np.ndarray, b: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, float]:
-    """Minimiser with the other entries at 0 and the sum at 1, and the multiplier ν of the sum."""
+    """Return minimiser with the other entries at 0 and the sum at 1, and the multiplier ν of the sum."""
     index = np.flatnonzero(free)
     m = len(index)
     system, right = np.ones((m + 1, m + 1)), np.ones(m + 1)

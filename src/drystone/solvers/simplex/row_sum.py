@@ -23,7 +23,7 @@ BYTES = 2**28
 
 
 def coarse(table: Table, needs: Iterable[str]) -> Table | None:
-    """Every so many-th row in memory, with these statistics alone; None if that would hardly be fewer."""
+    """Return every so many-th row in memory, with these statistics alone; None if hardly fewer."""
     rows = min(ROWS, BYTES // blocks.bytes_per_row(table, needs))
     stride = table.N // max(rows, 1)
     return None if stride < 5 or rows < ROWS // 100 else blocks.extract(table, needs, slice(None, None, stride))
@@ -55,22 +55,22 @@ class RowSum:
         self._members = np.empty(0, int)
 
     def value(self, w: np.ndarray) -> float:
-        """f(w)."""
+        """Return f(w)."""
         return float(self._order(0, w))
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        """∇f(w)."""
+        """Return ∇f(w)."""
         return self._order(1, w)
 
     def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """∇²f(w) at ``members`` × ``members``."""
+        """Return ∇²f(w) at ``members`` × ``members``."""
         if 2 in self._known and w is self._w and np.isin(members, self._members).all():
             at = np.searchsorted(self._members, members)
             return self._known[2][np.ix_(at, at)]
         return self._pass(w, range(2, 3), members)[0]
 
     def _order(self, order: int, w: np.ndarray) -> Any:
-        """A derivative at w. Who asks for the value will ask for gradient and Hessian at the same w."""
+        """Return a derivative at w. Who asks for the value will ask for gradient and Hessian at the same w."""
         if w is not self._w:
             self._w, self._known = w, {}
         if order not in self._known:

@@ -72,6 +72,6 @@ class NoisyPath(Task):
 
     @functools.cached_property
     def _kept_paths(self) -> tuple[Array, Array]:
-        """Draws of log θ from the prior and their paths."""
+        """Return draws of log θ from the prior and their paths."""
         log_theta = self.log_prior.sample(CACHED_PATHS, np.random.default_rng(0))
         return log_theta, self.path(np.exp(log_theta))
