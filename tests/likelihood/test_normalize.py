@@ -1,8 +1,8 @@
 """Posteriors out of likelihoods: against closed forms and the tasks' exact posteriors."""
 
-import pickle
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 import torch
@@ -36,6 +36,14 @@ def simulations(N, seed=0):
 def exact_log_prob(theta, y):
     mean, sd = exact_posterior(y)
     return stats.norm.logpdf(theta, mean, sd).sum(1)
+
+
+def prior_draws(n, y, seed):
+    return PRIOR.sample(n * len(y), np.random.default_rng(seed)).reshape(n, len(y), 2)
+
+
+def prior_density(theta, y):
+    return PRIOR.log_prob(theta)
 
 
 def normalized(**settings):
@@ -115,7 +123,7 @@ def test_a_ratio_has_no_evidence():
         member.log_evidence(np.zeros((1, 2)))
 
 
-def test_a_proposal_that_misses_a_mode_is_noticed_and_claims_nothing():
+def test_a_mode_that_the_proposal_misses_is_noticed_and_no_density_is_made_up():
     # Two modes at ±2; the proposal knows one of them.
     prior = ds.tasks.Uniform([-4.0], [4.0])
     two = from_likelihood(lambda theta, y: stats.norm.logpdf(np.abs(theta[:, 0]), 2.0, 0.1))
@@ -128,11 +136,13 @@ def test_a_proposal_that_misses_a_mode_is_noticed_and_claims_nothing():
             return stats.norm.logpdf(theta[:, 0], 2.0, 0.1)
 
     theta, y = np.array([[-2.0], [2.0]]), np.zeros((2, 1))
-    member = normalize({"two": two}, prior=prior, proposal=OneMode(), defensive=0.01, draws=100, error=1e-9)["two"]
-    conservative, naive = member.bracket(theta, y)
     exact = np.log(0.5) + stats.norm.logpdf(0.0, 0.0, 0.1)
-    assert (conservative < exact + 0.3).all()
-    assert naive[0] - conservative[0] >= 0
+    settings = {"prior": prior, "proposal": OneMode(), "defensive": 0.01, "draws": 100}
+    brackets = [normalize({"two": two}, **settings, seed=seed)["two"].bracket(theta, y) for seed in range(6)]
+    conservative, naive = np.array(brackets).swapaxes(0, 1)
+    assert conservative.mean() < exact + 0.1  # on average it claims no more than there is …
+    assert naive.mean() > exact + 0.1  # … as the naive estimate does
+    assert ((naive - conservative)[:, 0] > 0.05).all()  # the width where no point was shows it
 
 
 def test_a_proposal_that_is_too_narrow_is_mended():
@@ -190,11 +200,11 @@ def test_several_likelihoods_share_their_points():
     assert members["wide"].normalizer.row(np.zeros((1, 2))) is row
 
 
-def test_a_member_may_travel():
-    member, (theta, y) = normalized(draws=50), simulations(2)
-    with pytest.raises((AttributeError, pickle.PicklingError)):  # a lambda cannot, whoever holds it
-        pickle.dumps(normalize([from_likelihood(lambda theta, y: y[:, 0])], prior=PRIOR)["likelihood_0"])
-    assert member.log_prob(theta, y).shape == (2,)
+def test_a_member_that_travels_to_another_process_says_the_same():
+    theta, y = simulations(3)
+    member = normalized(draws=50, proposal=ds.adapters.from_functions(sample=prior_draws, log_prob=prior_density))
+    expected = member.log_prob(theta, y)  # also fills the cache of points, which stays behind
+    np.testing.assert_array_equal(cloudpickle.loads(cloudpickle.dumps(member)).log_prob(theta, y), expected)
 
 
 def test_members_without_a_likelihood_are_named():

@@ -28,7 +28,7 @@ from scipy.special import logsumexp
 from drystone._arrays import as_numpy, rows_of_data
 from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.likelihood.member import CheckedLikelihood, LikelihoodMember, checked_likelihoods
-from drystone.likelihood.proposal import Mixture, Proposal, adapted, as_proposal
+from drystone.likelihood.proposal import DefensiveMixture, Proposal, adapted, as_proposal
 from drystone.likelihood.report import NormalizationReport, pareto_shape
 from drystone.likelihood.weights import effective_points, log_total, normalized_weights
 from drystone.simulation.prior import Prior, as_prior
@@ -148,7 +148,7 @@ class Row:
         self._base: list[np.ndarray] = []
         self._log_f: dict[tuple[int, int], np.ndarray] = {}
         self._lock = threading.RLock()
-        self._mixture: Mixture | None = None
+        self._mixture: DefensiveMixture | None = None
 
     @property
     def bytes(self) -> int:
@@ -156,12 +156,12 @@ class Row:
         return sum(array.nbytes for array in (*self._theta, *self._base, *self._log_f.values()))
 
     @property
-    def mixture(self) -> Mixture:
+    def mixture(self) -> DefensiveMixture:
         """r(·|y), adapted to the likelihoods by pilot draws."""
         with self._lock:
             if self._mixture is None:
                 n = self.normalizer
-                start = Mixture(n.prior, n.proposal, None, n.defensive, self.y)
+                start = DefensiveMixture(n.prior, n.proposal, None, n.defensive, self.y)
                 self._mixture = adapted(start, self._target, self._rng(0))
             return self._mixture
 

@@ -22,10 +22,7 @@ from drystone._arrays import as_numpy
 from drystone.likelihood.weights import effective_points, normalized_weights
 from drystone.simulation.prior import Prior
 
-__all__ = ["Kernels", "Mixture", "Proposal", "adapted", "as_proposal"]
-
-# The weights of a pilot are flattened (raised to a power below 1) while fewer draws carry them: a round then goes
-# only as far as its draws can tell.
+__all__ = ["DefensiveMixture", "Kernels", "Proposal", "adapted", "as_proposal"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,8 @@ class Effort:
     Attributes:
         pilot: draws per round.
         rounds: the most rounds.
-        carrying: effective number of draws below which the weights are flattened.
+        carrying: effective number of draws below which the weights are flattened (raised to a power below 1), so
+            that a round goes only as far as its draws can tell.
         kernels: how many to begin with; those that few draws belong to are dropped.
     """
 
@@ -74,9 +72,9 @@ def as_proposal(proposal: Any) -> Proposal | None:
     if proposal is None:
         return None
     if isinstance(proposal, Mapping):
-        return _mixture(list(proposal.values()))
+        return _equal_mixture(list(proposal.values()))
     if isinstance(proposal, Sequence) or (hasattr(proposal, "names") and hasattr(proposal, "__getitem__")):
-        return _mixture(list(proposal))
+        return _equal_mixture(list(proposal))
     if hasattr(proposal, "sample_batched"):  # a stacked posterior, or one of sbi's kind
         return Proposal(
             lambda n, y, seed: as_numpy(proposal.sample((n,), x=y, seed=seed)),
@@ -88,10 +86,10 @@ def as_proposal(proposal: Any) -> Proposal | None:
                 "`proposal` must be a stacked posterior, a member with `sample` and `log_prob`, or several; got "
                 f"{type(proposal).__name__} without `{name}`."
             )
-    return _mixture([proposal])
+    return _equal_mixture([proposal])
 
 
-def _mixture(members: list[Any]) -> Proposal:
+def _equal_mixture(members: list[Any]) -> Proposal:
     """Return the equal mixture of members."""
 
     def sample(n: int, y: np.ndarray, seed: int) -> np.ndarray:
@@ -183,7 +181,7 @@ class Kernels:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class DefensiveMixture:
     """r(θ|y) at one y: the prior, the proposal and the kernels.
 
     Attributes:
@@ -229,7 +227,7 @@ class Mixture:
         return np.asarray(logsumexp(np.stack(components), axis=0, b=shares[:, None]))
 
 
-def adapted(mixture: Mixture, target: Target, rng: np.random.Generator) -> Mixture:
+def adapted(mixture: DefensiveMixture, target: Target, rng: np.random.Generator) -> DefensiveMixture:
     """Return the mixture with kernels fitted to weighted pilot draws (adaptive importance sampling).
 
     Each round draws from the mixture so far and refits the kernels by expectation maximization (Cappé et al.
