@@ -23,14 +23,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from drystone._arrays import as_numpy, rows_of_data
 from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.likelihood.member import CheckedLikelihood, LikelihoodMember, checked_likelihoods
 from drystone.likelihood.proposal import DefensiveMixture, Proposal, adapted, as_proposal
 from drystone.likelihood.report import NormalizationReport, pareto_shape
-from drystone.likelihood.weights import effective_points, log_total, normalized_weights
+from drystone.likelihood.weights import effective_points, log_sum, log_total, normalized_weights
 from drystone.simulation.prior import Prior, as_prior
 
 __all__ = ["NormalizedMember", "Normalizer", "normalize"]
@@ -149,11 +148,8 @@ class Row:
         self._log_f: dict[tuple[int, int], np.ndarray] = {}
         self._lock = threading.RLock()
         self._mixture: DefensiveMixture | None = None
-
-    @property
-    def bytes(self) -> int:
-        """Memory that the points take."""
-        return sum(array.nbytes for array in (*self._theta, *self._base, *self._log_f.values()))
+        self._last: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self.bytes = 0  # of the points and of what is known there
 
     @property
     def mixture(self) -> DefensiveMixture:
@@ -177,13 +173,14 @@ class Row:
             for i in range(stretches):
                 if (k, i) not in self._log_f:
                     self._log_f[k, i] = self._values(k, self._theta[i], np.isfinite(self._base[i]))
+                    self.bytes += self._log_f[k, i].nbytes
         return np.concatenate([self._log_f[k, i] + self._base[i] for i in range(stretches)])
 
     def log_weight_at(self, k: int, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log p + f and log w at any points (m, d): (m,), (m,)."""
-        log_prior = self.normalizer.prior.log_prob(theta)
+        log_prior, log_r = self._reference(theta)
         joint = log_prior + self._values(k, theta, np.isfinite(log_prior))
-        return joint, joint - self.mixture.log_prob(theta, log_prior)
+        return joint, joint - log_r
 
     def enough(self, k: int, effective: float) -> int:
         """Return how many stretches it takes for so many effective points, or the most there are."""
@@ -200,6 +197,15 @@ class Row:
                 log_prior = self.normalizer.prior.log_prob(theta)
                 self._theta.append(theta)
                 self._base.append(log_prior - self.mixture.log_prob(theta, log_prior))
+                self.bytes += self._theta[i].nbytes + self._base[i].nbytes
+
+    def _reference(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p and log r at any points (m, d): (m,), (m,); kept for the next likelihood."""
+        with self._lock:
+            if self._last is None or not np.array_equal(self._last[0], theta):
+                log_prior = self.normalizer.prior.log_prob(theta)
+                self._last = theta.copy(), log_prior, self.mixture.log_prob(theta, log_prior)
+            return self._last[1:]
 
     def _values(self, k: int, theta: np.ndarray, inside: np.ndarray) -> np.ndarray:
         """Return f of likelihood k, asked only where the prior is positive."""
@@ -211,11 +217,9 @@ class Row:
     def _target(self, theta: np.ndarray) -> np.ndarray:
         """Return log p(θ) Σ_k e^{f_k} / Z_k up to a constant: every likelihood counts alike."""
         log_f = np.stack([likelihood.at(theta, self.y) for likelihood in self.normalizer.likelihoods])
-        highest = log_f.max(1, keepdims=True)
-        size = np.where(
-            np.isfinite(highest), highest + np.log(np.exp(log_f - highest).mean(1, keepdims=True)), 0.0
-        )
-        return self.normalizer.prior.log_prob(theta) + np.asarray(logsumexp(log_f - size, axis=0))
+        log_z = log_sum(log_f.T)
+        log_f -= np.where(np.isfinite(log_z), log_z, 0.0)[:, None]
+        return self.normalizer.prior.log_prob(theta) + log_sum(log_f)
 
     def _rng(self, stage: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(stage,)))

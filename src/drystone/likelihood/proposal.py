@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from drystone._arrays import as_numpy
-from drystone.likelihood.weights import effective_points, normalized_weights
+from drystone.likelihood.weights import effective_points, log_sum, normalized_weights
 from drystone.simulation.prior import Prior
 
 __all__ = ["DefensiveMixture", "Kernels", "Proposal", "adapted", "as_proposal"]
@@ -106,7 +106,7 @@ def _equal_mixture(members: list[Any]) -> Proposal:
     def log_prob(theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         paired = np.repeat(y, len(theta), 0)
         log_q = np.stack([np.asarray(as_numpy(member.log_prob(theta, paired)), float) for member in members])
-        return logsumexp(log_q, axis=0) - np.log(len(members))
+        return log_sum(log_q) - np.log(len(members))
 
     return Proposal(sample, log_prob)
 
@@ -140,7 +140,7 @@ class Kernels:
 
     def log_prob(self, theta: np.ndarray) -> np.ndarray:
         """Return the log density at points (m, d), (m,)."""
-        return np.asarray(logsumexp(self._components(theta)[0], axis=0))
+        return log_sum(self._components(theta)[0])
 
     def nearest(self, theta: np.ndarray) -> np.ndarray:
         """Return the component that each point (m, d) most likely belongs to, (m,)."""
@@ -156,7 +156,7 @@ class Kernels:
         """
         d = theta.shape[1]
         log_density, square = self._components(theta)
-        share = w * np.exp(log_density - logsumexp(log_density, axis=0))
+        share = w * np.exp(log_density - log_sum(log_density))
         total = share.sum(1)
         alive = total**2 / np.maximum((share**2).sum(1), np.finfo(float).tiny) > d + 1
         if not alive.any():
@@ -224,7 +224,7 @@ class DefensiveMixture:
         if self.kernels is not None:
             components.append(self.kernels.log_prob(theta))
         shares = self.shares[self.shares > 0]
-        return np.asarray(logsumexp(np.stack(components), axis=0, b=shares[:, None]))
+        return log_sum(np.stack(components) + np.log(shares)[:, None])
 
 
 def adapted(mixture: DefensiveMixture, target: Target, rng: np.random.Generator) -> DefensiveMixture:

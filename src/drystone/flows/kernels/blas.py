@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from llvmlite import binding, ir
@@ -85,6 +86,12 @@ _inside = 0
 _limit = None
 
 
+@cache
+def _controller() -> ThreadpoolController:
+    """Return the controller of SciPy's BLAS, which is loaded by now: looking for libraries takes a millisecond."""
+    return ThreadpoolController().select(user_api="blas")
+
+
 @contextmanager
 def single_threaded() -> Iterator[None]:
     """Hold BLAS to one thread while any caller is inside: work is spread over members, not within a product.
@@ -95,7 +102,7 @@ def single_threaded() -> Iterator[None]:
     global _inside, _limit
     with _lock:
         if _inside == 0:
-            _limit = ThreadpoolController().limit(limits=1, user_api="blas")
+            _limit = _controller().limit(limits=1)
         _inside += 1
     try:
         yield

@@ -1,0 +1,101 @@
+"""What normalizing likelihoods costs and how near it comes to the exact posterior.
+
+    OMP_NUM_THREADS=1 python benchmarks/normalize.py            # both parts, about five minutes
+    OMP_NUM_THREADS=1 python benchmarks/normalize.py exact      # or: cost
+
+``exact``: the exact likelihoods of three tasks as members, from the prior alone, against their exact posteriors:
+the mean difference of log densities over 500 rows, and C2ST of 4,000 draws at three observations. ``cost``: six
+flows on SLCP with three posteriors as proposal: processor time per row and draw, beside that of the bare
+evaluations of the same flows at as many points. Writes ``benchmarks/results/normalize-<part>.json``.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import drystone as ds
+from drystone.adapters import from_likelihood
+from drystone.training.sweep import Configuration
+
+RESULTS = Path(__file__).parent / "results"
+TASKS = ("two_moons", "gaussian_mixture", "slcp")
+
+
+def exact(rows=500, observations=3, draws=4000, error=0.05):
+    """Compare densities and draws of normalized exact likelihoods with the exact posteriors."""
+    results = {}
+    for name in TASKS:
+        task = ds.tasks.get(name)
+        theta, y = (np.asarray(a) for a in ds.simulate(task, n=rows, seed=1))
+        member = ds.normalize({"exact": from_likelihood(task.log_likelihood)}, prior=task.prior, error=error)[
+            "exact"
+        ]
+        conservative, naive = member.bracket(theta, y)
+        difference = conservative - task.log_posterior(theta, y)
+        accuracy = []
+        for n in range(observations):
+            reference = task.sample_posterior(y[n], draws, np.random.default_rng(n))
+            drawn = member.sample(draws, y[n : n + 1], seed=n)[:, 0]
+            accuracy.append(ds.diagnostics.c2st(drawn, reference, seed=n).accuracy.value)
+        results[name] = {
+            "conservative - exact": difference.mean(),
+            "its standard error": difference.std() / rows**0.5,
+            "naive - exact": (naive - task.log_posterior(theta, y)).mean(),
+            "rows above error": int((naive - conservative > error).sum()),
+            "c2st": accuracy,
+        }
+        print(name, json.dumps(results[name]), flush=True)
+    return results
+
+
+def cost(rows=200, draws=1000, epochs=15):
+    """Time the normalization of six flows, and bare evaluations of flows at as many points."""
+    task = ds.tasks.get("slcp")
+    theta, y = (np.asarray(a) for a in ds.simulate(task, n=5000, seed=1))
+    posteriors = ds.train(theta, y, members=3, prior=task.prior, epochs=epochs, progress=False)
+    small = Configuration("maf", transforms=4, units=48, activation="tanh", batch_size=100, learning_rate=1e-3)
+    flows = ds.train(y, theta, sweep=[small] * 6, epochs=epochs, progress=False)
+    theta, y = (np.asarray(a) for a in ds.simulate(task, n=rows, seed=2))
+    likelihoods = [
+        from_likelihood(lambda theta, y, flow=flow: flow.log_prob(y, theta), normalized_in_y=True)
+        for flow in flows
+    ]
+
+    def normalized(n):
+        members = ds.normalize(likelihoods, prior=task.prior, proposal=posteriors, draws=draws)
+        begin = time.process_time()
+        for member in members.values():
+            member.log_prob(theta[:n], y[:n])
+        return time.process_time() - begin
+
+    def bare(n):
+        points, data = np.repeat(theta[:n], draws, 0), np.repeat(y[:n], draws, 0)
+        begin = time.process_time()
+        for flow in flows:
+            flow.log_prob(data, points)
+        for posterior in posteriors:
+            posterior.log_prob(points, data)
+        return time.process_time() - begin
+
+    normalized(2), bare(2)  # compiles
+    ours, least = normalized(rows), bare(rows)
+    result = {
+        "rows": rows,
+        "draws": draws,
+        "microseconds per row and draw": ours / rows / draws * 1e6,
+        "bare evaluations, microseconds": least / rows / draws * 1e6,
+        "ratio": ours / least,
+    }
+    print(json.dumps(result), flush=True)
+    return result
+
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or ("exact", "cost"):
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"normalize-{part}.json").write_text(
+            json.dumps({"exact": exact, "cost": cost}[part](), indent=1) + "\n"
+        )
