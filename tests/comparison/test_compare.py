@@ -1,4 +1,4 @@
-"""Tests for drystone.compare."""
+"""Tests for drystone.comparison."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,0 +1,109 @@
+"""What is compared: fits by name, the best single member, uniform weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from drystone._arrays import as_numpy
+from drystone.estimate import Estimate, mean_over_rows
+from drystone.forms import View
+from drystone.stacking.result import Stacking
+from drystone.table import Table
+
+__all__ = [
+    "BASELINES",
+    "BEST",
+    "UNIFORM",
+    "Fits",
+    "gap_to_exact",
+    "methods",
+    "missing",
+    "name_fits",
+    "single",
+    "uniform",
+]
+
+# One stacking, several by name, or none.
+Fits = Mapping[str, Stacking] | Stacking | None
+
+BEST, UNIFORM = "best", "uniform"
+# Every comparison has these two methods, so no fit can have their names.
+BASELINES = (BEST, UNIFORM)
+
+
+def name_fits(fits: Fits) -> dict[str, Stacking]:
+    """Return stackings by name; a single one is called "stacked"."""
+    if fits is None:
+        return {}
+    if isinstance(fits, Stacking):
+        return {"stacked": fits}
+    if not isinstance(fits, Mapping):
+        raise TypeError(
+            f"`fits` must be a Stacking or a mapping of names to Stackings; got {type(fits).__name__}."
+        )
+    clash = sorted(set(BASELINES) & set(fits))
+    if clash:
+        raise ValueError(f"`fits` may not be called {clash}; these names are taken.")
+    return dict(fits)
+
+
+def single(table: Table, k: int) -> View:
+    """Return member k alone, as a mixture of one."""
+    return Stacking.single(table.names, k).view(table)
+
+
+def uniform(table: Table) -> View:
+    """Return the mixture of all members with the same weight."""
+    return Stacking.uniform(table.names).view(table)
+
+
+def methods(table: Table, fits: Fits, needs: Collection[str]) -> dict[str, View]:
+    """Return uniform weights and every fit that can give some statistics, on the rows of a table.
+
+    Fits that cannot are not among them: a sampler has no density, an aggregated interval no ranks.
+
+    Args:
+        table: with the members of the fits.
+        fits: a stacking, or several by name.
+        needs: the statistics that are looked at, of log_q, rank, mean, moments, interval, draws.
+    """
+    able = {name: fit for name, fit in name_fits(fits).items() if not missing(fit, table, needs)}
+    return {UNIFORM: uniform(table), **{name: fit.view(table) for name, fit in able.items()}}
+
+
+def missing(fit: Stacking, table: Table, needs: Collection[str]) -> list[str]:
+    """Return the statistics that a fit cannot give on the rows of a table."""
+    form = fit.form
+    return [need for need in sorted(needs) if need not in form.gives or form.requires(need) not in table.gives]
+
+
+def gap_to_exact(exact: ArrayLike, test: Table, fits: Fits, best: str) -> dict[str, Estimate]:
+    r"""Estimate how far each method that has a density is from the exact posterior, E KL(p ‖ q) in nats.
+
+    .. math::
+        \sum_n a_n (\log p(\theta_n | y_n) - \log q(\theta_n | y_n))
+
+    Args:
+        exact: log density of the exact posterior at the test truths, (N,).
+        test: the rows.
+        fits: a stacking, or several by name.
+        best: name of the best member.
+
+    Returns:
+        estimates by method, the best member first; infinite where q has density 0 in a row, and empty if the table
+        has no densities.
+    """
+    log_p, a = np.asarray(as_numpy(exact), float), test.row_weights
+    if log_p.shape != (test.N,):
+        raise ValueError(f"`exact` must hold one log density per test row, (N,) = ({test.N},); got {log_p.shape}.")
+    if "log_q" not in test.gives:
+        return {}
+    log_q = {BEST: test.log_q[test.names.index(best)]}
+    with torch.no_grad():
+        log_q |= {name: view.log_q().numpy() for name, view in methods(test, fits, {"log_q"}).items()}
+    with np.errstate(invalid="ignore"):
+        return {name: mean_over_rows(np.where(a > 0, log_p - q, 0.0), a) for name, q in log_q.items()}

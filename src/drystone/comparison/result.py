@@ -1,0 +1,140 @@
+"""A comparison: values of methods by metrics, and gains, with standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from drystone.comparison.metric import Metric
+from drystone.estimate import Estimate
+from drystone.stacking.result import Stacking
+
+__all__ = ["Comparison", "MethodResult", "MetricResult"]
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """One method by one metric.
+
+    Attributes:
+        method: "best", "uniform" or the name of a fit.
+        value: of the metric, on the test rows.
+        gain: over the best member, paired, positive if better; None for the best member itself.
+        gain_over_uniform: over uniform weights; None for uniform weights themselves.
+        member: name of the best member, if the method is that; else "".
+    """
+
+    method: str
+    value: Estimate
+    gain: Estimate | None
+    gain_over_uniform: Estimate | None
+    member: str = ""
+
+    @property
+    def label(self) -> str:
+        """The method, and which member it is."""
+        return f"{self.method} ({self.member})" if self.member else self.method
+
+
+@dataclass(frozen=True, eq=False)
+class MetricResult:
+    """All methods by one metric.
+
+    Attributes:
+        metric: what they are compared by.
+        best: name of the member that is best by it on the validation rows.
+        methods: results by method: the best member, uniform weights, then the fits.
+        floor: what an exactly calibrated posterior has on average, or None.
+        skipped: fits that cannot be compared by it, and why.
+    """
+
+    metric: Metric
+    best: str
+    methods: Mapping[str, MethodResult]
+    floor: float | None = None
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods compared by metrics on test rows.
+
+    Attributes:
+        results: one per metric.
+        fits: the stackings that were compared, by name.
+        rows: number of test rows.
+        skipped: metrics that these tables cannot give, and why.
+    """
+
+    results: tuple[MetricResult, ...]
+    fits: Mapping[str, Stacking] = field(default_factory=dict)
+    rows: int = 0
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, metric: Metric | str) -> MetricResult:
+        """Return the results by one metric, looked up by itself or by its name."""
+        name = metric if isinstance(metric, str) else metric.name
+        for result in self.results:
+            if result.metric.name == name:
+                return result
+        known = ", ".join(result.metric.name for result in self.results)
+        raise ValueError(f"unknown `metric` {name!r}; the comparison has: {known}.")
+
+    def __contains__(self, metric: Metric | str) -> bool:
+        name = metric if isinstance(metric, str) else metric.name
+        return any(result.metric.name == name for result in self.results)
+
+    @property
+    def best(self) -> str:
+        """Name of the member that is best by the first metric: by log density, if there is one."""
+        return self.results[0].best
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The results as a table: one row per metric and method.
+
+        Columns: metric, method, member (the best), value, se, gain and gain_se (over the best member, positive is
+        better), gain_over_uniform and its se, floor, better ("higher" or "lower"). What is None is NaN.
+        """
+        return pd.DataFrame([_record(result, line) for result in self.results for line in result.methods.values()])
+
+    def __str__(self) -> str:
+        legend = f"{self.rows} test rows; ± one standard error; gains are paired, + is better."
+        if self.skipped:
+            legend += f" Skipped: {', '.join(self.skipped)} (`skipped` says why)."
+        return "\n".join([*self._lines(), "", legend])
+
+    __repr__ = __str__
+
+    def _lines(self) -> Iterator[str]:
+        """Yield an aligned table: one block per metric."""
+        yield f"{'':<34}{'value':>22}{'gain over best':>24}{'gain over uniform':>24}"
+        for result in self.results:
+            floor = "" if result.floor is None else f", calibrated ≈ {result.floor:.2g}"
+            yield f"{result.metric.name} ({result.metric.better} is better{floor})"
+            for line in result.methods.values():
+                gains = ["" if gain is None else f"{gain:+}" for gain in (line.gain, line.gain_over_uniform)]
+                yield f"  {line.label:<32}{line.value!s:>22}{gains[0]:>24}{gains[1]:>24}"
+
+
+def _record(result: MetricResult, line: MethodResult) -> dict[str, object]:
+    """Return one row of the frame."""
+    nothing = Estimate(np.nan, np.nan)
+    gain, over_uniform = line.gain or nothing, line.gain_over_uniform or nothing
+    return {
+        "metric": result.metric.name,
+        "method": line.method,
+        "member": line.member,
+        "value": line.value.value,
+        "se": line.value.se,
+        "gain": gain.value,
+        "gain_se": gain.se,
+        "gain_over_uniform": over_uniform.value,
+        "gain_over_uniform_se": over_uniform.se,
+        "floor": np.nan if result.floor is None else result.floor,
+        "better": result.metric.better,
+    }
