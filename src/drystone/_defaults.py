@@ -14,6 +14,7 @@ __all__ = [
     "MEMBERS",
     "NONFINITE",
     "PATIENCE",
+    "PATIENCE_WITH_DROPS",
     "SEED",
     "VALIDATION",
 ]
@@ -25,6 +26,7 @@ MEMBERS = 16
 FAMILY: Literal["maf", "nsf"] = "nsf"
 EPOCHS = 1000
 PATIENCE = 20
+PATIENCE_WITH_DROPS = 8
 VALIDATION = 0.1
 LOG_Y = False
 

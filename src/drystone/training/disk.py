@@ -24,6 +24,8 @@ from drystone.flows.architecture import Architecture
 from drystone.flows.flow import Flow
 from drystone.simulation.support import Support
 from drystone.training.engines.loop import State
+from drystone.training.features import Features
+from drystone.training.likelihood import Condition, TrainedLikelihood
 from drystone.training.member import History, TrainedMember
 from drystone.training.preprocessing import DataTransform, Scaling
 from drystone.training.sweep import Configuration
@@ -39,8 +41,36 @@ TIMINGS = "timings.jsonl"
 RENAMED = {"averaging": "ema_decay"}
 
 
-def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
+def save(member: TrainedMember | TrainedLikelihood, directory: Path, fingerprint: str = "") -> None:
     """Write a member; ``fingerprint`` is the digest of its data and settings, with which training is resumed."""
+    likelihood = isinstance(member, TrainedLikelihood)
+    arrays = _arrays_of_likelihood(member) if likelihood else _arrays_of_posterior(member)
+    for epoch, state in member.snapshots.items():
+        arrays |= {f"snapshot.{epoch}.{key}": value for key, value in state.items()}
+    with replacing(directory / f"{member.name}.safetensors") as temporary:
+        # Not with `save_file`, which makes the file readable for its owner only.
+        temporary.write_bytes(safetensors.save({key: np.asarray(a, order="C") for key, a in arrays.items()}))
+        sha256 = digest(temporary)
+    _note_time(directory, member)
+    description = {
+        "format": FORMAT,
+        "name": member.name,
+        "fingerprint": fingerprint,
+        "sha256": sha256,
+        "diverged": False,
+        **({"target": "likelihood"} if likelihood else _settings_of_posterior(member)),
+        "architecture": asdict(member.flow.architecture),
+        "configuration": asdict(member.configuration),
+        "history": {key: value for key, value in asdict(member.history).items() if key != "seconds"},
+    }
+    _write_json(directory / f"{member.name}.json", description)
+
+
+def _settings_of_posterior(member: TrainedMember) -> dict[str, Any]:
+    return {"embedding": member.embedding is not None, "clip": member.data_transform.clip}
+
+
+def _arrays_of_posterior(member: TrainedMember) -> State:
     data_transform = member.data_transform
     arrays = {
         "flow": member.flow.parameters,
@@ -58,26 +88,24 @@ def save(member: TrainedMember, directory: Path, fingerprint: str = "") -> None:
         from drystone.training.engines.torch import embedding_state
 
         arrays |= embedding_state(member.embedding)
-    for epoch, state in member.snapshots.items():
-        arrays |= {f"snapshot.{epoch}.{key}": value for key, value in state.items()}
-    with replacing(directory / f"{member.name}.safetensors") as temporary:
-        # Not with `save_file`, which makes the file readable for its owner only.
-        temporary.write_bytes(safetensors.save({key: np.asarray(a, order="C") for key, a in arrays.items()}))
-        sha256 = digest(temporary)
-    _note_time(directory, member)
-    description = {
-        "format": FORMAT,
-        "name": member.name,
-        "fingerprint": fingerprint,
-        "sha256": sha256,
-        "diverged": False,
-        "embedding": member.embedding is not None,
-        "clip": data_transform.clip,
-        "architecture": asdict(member.flow.architecture),
-        "configuration": asdict(member.configuration),
-        "history": {key: value for key, value in asdict(member.history).items() if key != "seconds"},
+    return arrays
+
+
+def _arrays_of_likelihood(member: TrainedLikelihood) -> State:
+    features, condition = member.features, member.condition
+    return {
+        "flow": member.flow.parameters,
+        "support.lower": condition.support.lower,
+        "support.upper": condition.support.upper,
+        "condition.shift": condition.scaling.shift,
+        "condition.scale": condition.scaling.scale,
+        "features.constant": features.constant,
+        "features.step": features.step,
+        "features.origin": features.origin,
+        "features.log": features.log,
+        "features.shift": features.scaling.shift,
+        "features.scale": features.scaling.scale,
     }
-    _write_json(directory / f"{member.name}.json", description)
 
 
 def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
@@ -86,7 +114,7 @@ def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
     _write_json(directory / f"{name}.json", description)
 
 
-def _note_time(directory: Path, member: TrainedMember) -> None:
+def _note_time(directory: Path, member: TrainedMember | TrainedLikelihood) -> None:
     path = directory / TIMINGS
     with naming_full_disk(path), path.open("a") as file:
         file.write(json.dumps({"name": member.name, "seconds": member.history.seconds}) + "\n")
@@ -156,13 +184,28 @@ class Stored:
                 raise DamagedError(f"{arrays} is missing although {self.path.name} exists. {remedy}")
             check(arrays, self.description["sha256"], remedy=remedy)
 
-    def load(self) -> TrainedMember:
+    def load(self) -> TrainedMember | TrainedLikelihood:
         """Return the member, with its arrays read."""
         self.check()
         arrays = safetensors.load_file(self.path.with_suffix(".safetensors"))
         architecture = dict(self.description["architecture"])
         if architecture["orders"] is not None:
             architecture["orders"] = tuple(tuple(order) for order in architecture["orders"])
+        flow = Flow(Architecture(**architecture), arrays["flow"])
+        support = Support(arrays["support.lower"], arrays["support.upper"])
+        if self.description.get("target") == "likelihood":
+            return TrainedLikelihood(
+                name=self.name,
+                flow=flow,
+                features=Features(
+                    **{name: arrays[f"features.{name}"] for name in ("constant", "step", "origin", "log")},
+                    scaling=Scaling(arrays["features.shift"], arrays["features.scale"]),
+                ),
+                condition=Condition(support, Scaling(arrays["condition.shift"], arrays["condition.scale"])),
+                configuration=self.configuration,
+                history=self.history,
+                snapshots=_snapshots(arrays),
+            )
         data_transform = DataTransform(
             arrays["conditioning.log"],
             Scaling(arrays["conditioning.shift"], arrays["conditioning.scale"]),
@@ -172,8 +215,8 @@ class Stored:
         )
         return TrainedMember(
             name=self.name,
-            flow=Flow(Architecture(**architecture), arrays["flow"]),
-            support=Support(arrays["support.lower"], arrays["support.upper"]),
+            flow=flow,
+            support=support,
             scaling=Scaling(arrays["scaling.shift"], arrays["scaling.scale"]),
             data_transform=data_transform,
             configuration=self.configuration,

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drystone._parallel import cores
+from drystone.errors import IntractableError
 from drystone.training import disk as storage
+from drystone.training.likelihood import TrainedLikelihood
 from drystone.training.member import TrainedMember
 
 if TYPE_CHECKING:
@@ -23,19 +25,23 @@ if TYPE_CHECKING:
 __all__ = ["Ensemble"]
 
 
-class Ensemble(Sequence[TrainedMember]):
-    """A sequence of trained members, each a :class:`drystone.adapters.Member`.
+M = TypeVar("M", TrainedMember, TrainedLikelihood)
+
+
+class Ensemble(Sequence[M], Generic[M]):
+    """A sequence of trained members: posteriors, each a :class:`drystone.adapters.Member`, or likelihoods.
 
     Args:
         members: The members, with unique names.
         diverged: Names of members that diverged twice in training and were left out.
 
     Example:
-        ``ensemble[3].log_prob(theta, y)`` is the density of one member, ``ensemble.log_prob(theta, y)`` of all.
+        ``ensemble[3].log_prob(theta, y)`` is the density of one member, ``ensemble.log_prob(theta, y)`` of all;
+        for likelihoods ``ensemble.log_likelihood(theta, y)``.
     """
 
-    def __init__(self, members: Iterable[TrainedMember | storage.Stored], diverged: Sequence[str] = ()) -> None:
-        self._members = list(members)
+    def __init__(self, members: Iterable[M | storage.Stored], diverged: Sequence[str] = ()) -> None:
+        self._members: list[Any] = list(members)
         self.names = tuple(member.name for member in self._members)
         self.diverged = tuple(diverged)
         if len(set(self.names)) < len(self.names):
@@ -46,10 +52,10 @@ class Ensemble(Sequence[TrainedMember]):
         return len(self._members)
 
     @overload
-    def __getitem__(self, index: int) -> TrainedMember: ...
+    def __getitem__(self, index: int) -> M: ...
     @overload
-    def __getitem__(self, index: slice) -> Ensemble: ...
-    def __getitem__(self, index: int | slice) -> TrainedMember | Ensemble:
+    def __getitem__(self, index: slice) -> Ensemble[M]: ...
+    def __getitem__(self, index: int | slice) -> M | Ensemble[M]:
         if isinstance(index, slice):
             return Ensemble(self._members[index], self.diverged)
         member = self._members[index]
@@ -64,16 +70,20 @@ class Ensemble(Sequence[TrainedMember]):
 
     def log_prob(self, theta: ArrayLike, y: ArrayLike, *, workers: int | None = None) -> NDArray[np.float64]:
         """Return the log densities of all members at paired rows theta (N, d) and y (N, …), (K, N)."""
-        return np.stack(self._map(lambda k: self[k].log_prob(theta, y), workers))
+        return np.stack(self._map("log_prob", lambda k, log_prob: log_prob(theta, y), workers))
+
+    def log_likelihood(self, theta: ArrayLike, y: ArrayLike, *, workers: int | None = None) -> NDArray[np.float64]:
+        """Return log q_k(y_n | θ_n) of all likelihoods at paired rows theta (N, d) and y (N, c), (K, N)."""
+        return np.stack(self._map("log_likelihood", lambda k, log_q: log_q(theta, y), workers))
 
     def sample(
         self, n: int, y: ArrayLike, *, seed: int | None = None, workers: int | None = None
     ) -> NDArray[np.float64]:
         """Return n draws of every member for each row of y (N, …), (K, n, N, d)."""
         seeds = np.random.SeedSequence(seed).generate_state(len(self), np.uint64)
-        return np.stack(self._map(lambda k: self[k].sample(n, y, seed=int(seeds[k])), workers))
+        return np.stack(self._map("sample", lambda k, sample: sample(n, y, seed=int(seeds[k])), workers))
 
-    def snapshot(self, epoch: int) -> Ensemble:
+    def snapshot(self, epoch: int) -> Ensemble[M]:
         """Return the ensemble as it was after one of the epochs in ``snapshots`` of :func:`drystone.train`."""
         return Ensemble([member.snapshot(epoch) for member in self], self.diverged)
 
@@ -103,7 +113,7 @@ class Ensemble(Sequence[TrainedMember]):
     @classmethod
     def load(
         cls, directory: str | os.PathLike[str], *, embedding: Callable[[], nn.Module] | None = None
-    ) -> Ensemble:
+    ) -> Ensemble[Any]:
         """Read the members of a directory in the order of their names; parameters are read on first use.
 
         Args:
@@ -113,8 +123,16 @@ class Ensemble(Sequence[TrainedMember]):
         stored, diverged = storage.scan(Path(directory), embedding)
         return cls(stored, diverged)
 
-    def _map(self, function: Callable[[int], NDArray[np.float64]], workers: int | None) -> list[NDArray]:
+    def _map(
+        self, method: str, function: Callable[[int, Callable[..., NDArray]], NDArray], workers: int | None
+    ) -> list[NDArray]:
+        """Return the function of (k, the method of member k) for all members."""
         if not len(self):
             raise ValueError("the ensemble has no members.")
+        if not hasattr(self[0], method):
+            kind, remedy = "posteriors", "Train likelihoods with ds.train(..., target='likelihood')."
+            if isinstance(self[0], TrainedLikelihood):
+                kind, remedy = "likelihoods", "Make posteriors of them with ds.normalize(ensemble, prior=...)."
+            raise IntractableError(f"the members are {kind}, which have no `{method}`. {remedy}")
         with ThreadPoolExecutor(workers or cores()) as pool:
-            return list(pool.map(function, range(len(self))))
+            return list(pool.map(lambda k: function(k, getattr(self[k], method)), range(len(self))))

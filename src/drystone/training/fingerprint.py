@@ -32,6 +32,7 @@ def fingerprint_of_data(
     schedule: Schedule,
     engine: str,
     embedding: str,
+    target: str = "posterior",
 ) -> str:
     """Return the fingerprint of the data and the settings that all members of a training share."""
     texts = [
@@ -50,6 +51,8 @@ def fingerprint_of_data(
         repr(engine),
         repr(embedding),
     ]
+    if target != "posterior":
+        texts.append(repr(target))
     digest = hashlib.sha256(f"({', '.join(texts)})".encode())
     for array in (theta, y):
         digest.update(np.ascontiguousarray(array).data)

@@ -139,6 +139,16 @@ class Sweep:
             raise ValueError(unknown("benchmark of the paper", benchmark, PAPER))
         return PAPER[benchmark]
 
+    @classmethod
+    def likelihood(cls) -> Sweep:
+        """Return the sweep of likelihoods (``target="likelihood"``): small tanh networks, averaged, no dropout.
+
+        Example:
+            >>> Sweep.likelihood().activation
+            'tanh'
+        """
+        return LIKELIHOOD
+
     def draw(self, family: Family, rng: np.random.Generator) -> Configuration:
         """Draw one configuration."""
 
@@ -163,6 +173,10 @@ class Sweep:
         )
 
 
+LIKELIHOOD = Sweep(
+    transforms=(3, 6), units=(36, 72), layers=(1, 2), bins=(4, 10), dropout=(0.0, 0.0), batch_size=(60, 120),
+    learning_rate=(7e-4, 2e-3), activation="tanh", ema_decay=0.8,
+)  # fmt: skip
 # Hyperparameters that the paper's table does not list are those of sbi, which it used: tanh, ten bins, shuffled
 # orders.
 PAPER: dict[Benchmark, Sweep] = {

@@ -1,6 +1,7 @@
-r"""Train an ensemble of neural posteriors by maximum likelihood on simulations (neural posterior estimation).
+r"""Train an ensemble of neural posteriors or likelihoods by maximum likelihood on simulations (NPE, NLE).
 
-.. math:: \max_{q_k} \frac1N \sum_n \log q_k(\theta_n \mid y_n), \qquad (\theta_n, y_n) \sim p(\theta, y)
+.. math:: \max_{q_k} \frac1N \sum_n \log q_k(\theta_n \mid y_n) \quad\text{or}\quad
+    \max_{q_k} \frac1N \sum_n \log q_k(y_n \mid \theta_n), \qquad (\theta_n, y_n) \sim p(\theta, y)
 
 Members are independent of one another: each is trained sequentially with its own seed, so the result does not
 depend on the number of workers, on where they run, or on interruptions.
@@ -12,42 +13,44 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from drystone._defaults import EPOCHS, FAMILY, LOG_Y, MEMBERS, PATIENCE, SEED, VALIDATION
+from drystone._defaults import EPOCHS, LOG_Y, MEMBERS, PATIENCE, PATIENCE_WITH_DROPS, SEED, VALIDATION
 from drystone._messages import require
 from drystone._parallel import Executor, as_completed, cores, worker_pool
 from drystone._resume import Record, check_same
 from drystone.errors import ConvergenceWarning
-from drystone.flows.flow import Flow
-from drystone.flows.kernels.blas import single_threaded
 from drystone.simulation.support import Support
 from drystone.training import disk as storage
 from drystone.training.disk import Stored
-from drystone.training.engines.job import Job, Outcome, run
-from drystone.training.engines.loop import Data, Schedule
+from drystone.training.engines.job import Job, run
+from drystone.training.engines.loop import Schedule
 from drystone.training.ensemble import Ensemble
 from drystone.training.fingerprint import fingerprint_of_data, fingerprint_of_member
-from drystone.training.member import History, TrainedMember
-from drystone.training.preprocessing import DataTransform, Scaling
+from drystone.training.likelihood import TrainedLikelihood
+from drystone.training.member import TrainedMember
 from drystone.training.sweep import Configuration, Family, Sweep
+from drystone.training.targets import LikelihoodTarget, PosteriorTarget
 
 if TYPE_CHECKING:
     from torch import nn
 
 __all__ = ["train"]
 
+Trained = TrainedMember | TrainedLikelihood
+
 
 def train(
     theta: ArrayLike,
     y: ArrayLike,
     *,
+    target: Literal["posterior", "likelihood"] = "posterior",
     members: int = MEMBERS,
-    family: Family = FAMILY,
+    family: Family | None = None,
     sweep: Sweep | Sequence[Configuration] | None = None,
     engine: Literal["compiled", "torch"] = "compiled",
     seed: int = SEED,
@@ -56,8 +59,8 @@ def train(
     client: Executor | None = None,
     directory: str | os.PathLike[str] | None = None,
     epochs: int = EPOCHS,
-    patience: int | None = PATIENCE,
-    lr_drops: int = 0,
+    patience: int | Literal["auto"] | None = "auto",
+    lr_drops: int | None = None,
     validation: float = VALIDATION,
     snapshots: Sequence[int] = (),
     log_y: bool | Sequence[int] = LOG_Y,
@@ -66,16 +69,22 @@ def train(
     embedding: Callable[[], nn.Module] | None = None,
     device: str = "cpu",
     progress: bool | None = None,
-) -> Ensemble:
+) -> Ensemble[Any]:
     r"""Train many conditional flows on the same simulations.
 
     Args:
         theta: Parameters, (N, d).
         y: Data, (N, c); any shape (N, …) with an embedding.
+        target: ``"posterior"`` for members with ``log_prob`` and ``sample``, or ``"likelihood"`` for normalized
+            densities of y with ``log_likelihood(theta, y)`` and ``simulate(theta, seed)``, of which
+            :func:`drystone.normalize` makes posteriors. Likelihoods leave constant columns of y out, and spread
+            counts evenly over their steps.
         members: Number of members.
-        family: ``"maf"`` (affine) or ``"nsf"`` (splines: half as fast, and usually much better).
-        sweep: Ranges that the members' hyperparameters are drawn from, ``None`` for ``Sweep()``; or a list of
-            configurations, one per member, which then decide ``members`` and ``family``.
+        family: ``"maf"`` (affine) or ``"nsf"`` (splines: half as fast, and for posteriors usually much better).
+            ``None`` for ``"nsf"``, and for likelihoods both in turn.
+        sweep: Ranges that the members' hyperparameters are drawn from, ``None`` for ``Sweep()`` or, for
+            likelihoods, ``Sweep.likelihood()``; or a list of configurations, one per member, which then decide
+            ``members`` and ``family``.
         engine: ``"compiled"``, or ``"torch"`` for embeddings, GPUs and very wide networks.
         seed: Seed of everything random. Member k is the same for any ``members`` and ``workers``.
         prior: Bounds of θ: a (lower, upper) pair, or an object with ``lower`` and ``upper`` (or whose
@@ -87,15 +96,16 @@ def train(
             the directory has members of other arguments, :class:`~drystone.StaleError` is raised.
         epochs: Maximum number of epochs.
         patience: Stop after so many epochs without a better validation loss; ``None`` for exactly ``epochs``.
-            The member has the best parameters in either case.
+            ``"auto"`` is 20, or 8 if the learning rate is lowered. The member has the best parameters in any case.
         lr_drops: Number of times that, instead of stopping, the learning rate is lowered to three tenths and the
-            patience starts anew. With a patience of about 8, three drops give better members in less time.
+            patience starts anew; ``None`` for 0, and for likelihoods 3. With a patience of about 8, three drops
+            give better members in less time.
         validation: Share of the rows held out of training, the same rows for all members.
         snapshots: Epochs after which a copy of the parameters is stored, for ``ensemble.snapshot(epoch)``.
         log_y: Take logarithms of y, of all columns or of those listed.
-        clip_y: Clip standardized y to ± this value.
-        components: Reduce y to this number of principal components.
-        embedding: Makes a torch module that maps standardized y to a vector (``engine="torch"``).
+        clip_y: Clip standardized y to ± this value; posteriors only, as a likelihood must see y as it is.
+        components: Reduce y to this number of principal components; posteriors only.
+        embedding: Makes a torch module that maps standardized y to a vector (``engine="torch"``); posteriors only.
         device: Device on which torch trains (``engine="torch"``).
         progress: Show a progress bar; ``None`` for only on a terminal.
 
@@ -108,27 +118,39 @@ def train(
     support = Support.of(prior, theta.shape[1])
     training, held_out = _split(len(theta), validation, seed)
 
-    x = _unbounded(theta, support)
-    scaling = Scaling.fit(x[training])
-    with single_threaded():  # rounding must not depend on the number of cores
-        data_transform = DataTransform.fit(y[training], log=log_y, clip=clip_y, components=components)
-        data = Data(scaling.apply(x).astype(np.float32), data_transform(y), training, held_out)
+    _check_inside(theta, support)
+    kind: PosteriorTarget | LikelihoodTarget
+    if target == "likelihood":
+        if components is not None or embedding is not None:
+            raise ValueError(
+                "`components` and `embedding` reduce y, which a likelihood is a density of: they are for "
+                "target='posterior'. Reduce y before ds.train, and give the same summaries to the likelihoods."
+            )
+        kind = LikelihoodTarget.fit(theta, y, training, support, log_y=log_y, seed=seed)
+    elif target == "posterior":
+        kind = PosteriorTarget.fit(theta, y, training, support, log_y=log_y, clip_y=clip_y, components=components)
+    else:
+        raise ValueError(f"`target` must be 'posterior' or 'likelihood'; got {target!r}.")
+    data = kind.data(theta, y, training, held_out)
 
-    schedule = Schedule(epochs, patience, tuple(sorted(set(snapshots))), lr_drops)
+    drops = kind.LR_DROPS if lr_drops is None else lr_drops
+    waiting = (PATIENCE if drops == 0 else PATIENCE_WITH_DROPS) if patience == "auto" else patience
+    schedule = Schedule(epochs, waiting, tuple(sorted(set(snapshots))), drops)
     embedding_name = getattr(embedding, "__qualname__", type(embedding).__name__)
     common = fingerprint_of_data(
         theta, y, support=support, validation=validation, log_y=log_y, clip_y=clip_y, components=components,
-        schedule=schedule, engine=engine, embedding=embedding_name,
+        schedule=schedule, engine=engine, embedding=embedding_name, target=target,
     )  # fmt: skip
+    families = kind.FAMILIES if family is None else (family,)
     jobs = [
         Job(
-            f"{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule, embedding,
-            device, fingerprint_of_member(common, seed, k, configuration),
+            f"{kind.PREFIX}{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule,
+            embedding, device, fingerprint_of_member(common, seed, k, configuration),
         )
-        for k, configuration in enumerate(_configurations(members, family, sweep, seed))
+        for k, configuration in enumerate(_configurations(members, families, sweep or kind.SWEEP, seed))
     ]  # fmt: skip
 
-    done: dict[str, TrainedMember | Stored | None] = _finished(jobs, directory, embedding)
+    done: dict[str, Trained | Stored | None] = _finished(jobs, directory, embedding)
     # Longest first, so that no core waits for the last one.
     remaining = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
     with (
@@ -144,7 +166,7 @@ def train(
             if outcome.fit.diverged:
                 done[job.name] = None
             else:
-                done[job.name] = _member(job.name, outcome, support, scaling, data_transform)
+                done[job.name] = kind.member(job.name, outcome)
             if directory is not None:
                 _write(job, done[job.name], Path(directory))
             _show(bar, done)
@@ -194,34 +216,32 @@ def _split(n: int, validation: float, seed: int) -> tuple[NDArray[np.int64], NDA
     return rows[held_out:], rows[:held_out]
 
 
-def _unbounded(theta: NDArray, support: Support) -> NDArray[np.float64]:
+def _check_inside(theta: NDArray, support: Support) -> None:
     outside = int((~support.contains(theta)).sum())
     if outside:
         raise ValueError(
             f"`theta` must lie in the support of `prior`; {outside} of {len(theta)} rows do not "
             f"(lower {support.lower.tolist()}, upper {support.upper.tolist()})."
         )
-    return support.to_real(theta)[0]
 
 
 def _configurations(
-    members: int, family: Family, sweep: Sweep | Sequence[Configuration] | None, seed: int
+    members: int, families: Sequence[Family], sweep: Sweep | Sequence[Configuration], seed: int
 ) -> Sequence[Configuration]:
-    """Return one configuration per member; the k-th does not depend on their number."""
-    if sweep is not None and not isinstance(sweep, Sweep):
+    """Return one configuration per member, of the families in turn; the k-th does not depend on their number."""
+    if not isinstance(sweep, Sweep):
         return sweep
     if members < 1:
         raise ValueError(f"`members` must be at least 1; got {members}.")
-    sweep = sweep or Sweep()
     seeds = [np.random.SeedSequence(seed, spawn_key=(2, k)) for k in range(members)]
-    return [sweep.draw(family, np.random.default_rng(s)) for s in seeds]
+    return [sweep.draw(families[k % len(families)], np.random.default_rng(s)) for k, s in enumerate(seeds)]
 
 
 def _finished(
     jobs: Sequence[Job], directory: str | os.PathLike[str] | None, embedding: Callable[[], nn.Module] | None
-) -> dict[str, TrainedMember | Stored | None]:
+) -> dict[str, Trained | Stored | None]:
     """Return the members that an earlier call finished, ``None`` for those that diverged."""
-    done: dict[str, TrainedMember | Stored | None] = {}
+    done: dict[str, Trained | Stored | None] = {}
     if directory is None:
         return done
     for job in jobs:
@@ -237,33 +257,14 @@ def _finished(
     return done
 
 
-def _member(
-    name: str, outcome: Outcome, support: Support, scaling: Scaling, data_transform: DataTransform
-) -> TrainedMember:
-    fit = outcome.fit
-    return TrainedMember(
-        name=name,
-        flow=Flow(outcome.architecture, fit.state["flow"]),
-        support=support,
-        scaling=scaling,
-        data_transform=data_transform,
-        configuration=outcome.configuration,
-        history=History(
-            tuple(fit.losses), tuple(fit.validation), fit.best_epoch, outcome.restarts, outcome.seconds
-        ),
-        snapshots=fit.snapshots,
-        embedding=outcome.embedding,
-    )
-
-
-def _write(job: Job, member: TrainedMember | Stored | None, directory: Path) -> None:
-    if isinstance(member, TrainedMember):
+def _write(job: Job, member: Trained | Stored | None, directory: Path) -> None:
+    if isinstance(member, Trained):
         storage.save(member, directory, job.fingerprint)
     else:
         storage.save_diverged(job.name, directory, job.fingerprint)
 
 
-def _show(bar: tqdm, done: Mapping[str, TrainedMember | Stored | None]) -> None:
+def _show(bar: tqdm, done: Mapping[str, Trained | Stored | None]) -> None:
     """Show the number of finished members and their best and median validation log density, standardized."""
     bar.update(len(done) - bar.n)
     scores = [-min(member.history.validation) for member in done.values() if member is not None]

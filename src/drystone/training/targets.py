@@ -1,0 +1,157 @@
+r"""What is modelled given what: posteriors :math:`q(\theta \mid y)`, or likelihoods :math:`q(y \mid \theta)`.
+
+A target turns simulations into the standardized x (modelled) and y (context) of a flow, and a trained flow into a
+member in the units of the simulations.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drystone._defaults import FAMILY
+from drystone.flows.flow import Flow
+from drystone.flows.kernels.blas import single_threaded
+from drystone.simulation.support import Support
+from drystone.training.engines.job import Outcome
+from drystone.training.engines.loop import Data
+from drystone.training.features import Features
+from drystone.training.likelihood import Condition, TrainedLikelihood
+from drystone.training.member import History, TrainedMember
+from drystone.training.preprocessing import DataTransform, Scaling
+from drystone.training.sweep import Family, Sweep
+
+__all__ = ["LikelihoodTarget", "PosteriorTarget"]
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PosteriorTarget:
+    """Flows over θ given y.
+
+    Args:
+        support: The support of the prior.
+        scaling: Standardizes the unconstrained parameters.
+        data_transform: Maps y to the input of the network.
+    """
+
+    PREFIX: ClassVar[str] = ""
+    FAMILIES: ClassVar[tuple[Family, ...]] = (FAMILY,)
+    SWEEP: ClassVar[Sweep] = Sweep()
+    LR_DROPS: ClassVar[int] = 0
+
+    support: Support
+    scaling: Scaling
+    data_transform: DataTransform
+
+    @classmethod
+    def fit(
+        cls,
+        theta: NDArray,
+        y: NDArray,
+        training: Rows,
+        support: Support,
+        *,
+        log_y: bool | Sequence[int],
+        clip_y: float,
+        components: int | None,
+    ) -> PosteriorTarget:
+        """Fit the transforms on the training rows."""
+        scaling = Scaling.fit(support.to_real(theta)[0][training])
+        with single_threaded():  # rounding must not depend on the number of cores
+            return cls(
+                support,
+                scaling,
+                DataTransform.fit(y[training], log=log_y, clip=clip_y, components=components),
+            )
+
+    def data(self, theta: NDArray, y: NDArray, training: Rows, held_out: Rows) -> Data:
+        """Return the standardized simulations."""
+        x = self.scaling.apply(self.support.to_real(theta)[0]).astype(np.float32)
+        with single_threaded():
+            return Data(x, self.data_transform(y), training, held_out)
+
+    def member(self, name: str, outcome: Outcome) -> TrainedMember:
+        """Return the member of a finished training."""
+        return TrainedMember(
+            name=name,
+            flow=Flow(outcome.architecture, outcome.fit.state["flow"]),
+            support=self.support,
+            scaling=self.scaling,
+            data_transform=self.data_transform,
+            configuration=outcome.configuration,
+            history=_history(outcome),
+            snapshots=outcome.fit.snapshots,
+            embedding=outcome.embedding,
+        )
+
+
+@dataclass(frozen=True)
+class LikelihoodTarget:
+    """Flows over y given θ.
+
+    Args:
+        features: Maps y to standardized coordinates.
+        condition: Maps θ to the input of the network.
+        u: Where in its cell each count is put in training, (N, c).
+    """
+
+    PREFIX: ClassVar[str] = "nle-"
+    FAMILIES: ClassVar[tuple[Family, ...]] = ("maf", "nsf")
+    SWEEP: ClassVar[Sweep] = Sweep.likelihood()
+    LR_DROPS: ClassVar[int] = 3
+
+    features: Features
+    condition: Condition
+    u: NDArray[np.float64]
+
+    @classmethod
+    def fit(
+        cls,
+        theta: NDArray,
+        y: NDArray,
+        training: Rows,
+        support: Support,
+        *,
+        log_y: bool | Sequence[int],
+        seed: int,
+    ) -> LikelihoodTarget:
+        """Fit the transforms on the training rows; warn of constant columns of y."""
+        u = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,))).random(y.shape)
+        features = Features.fit(y[training], log=log_y, u=u[training])
+        constant = np.flatnonzero(~features.varying).tolist()
+        if constant:
+            warnings.warn(
+                f"columns {constant} of `y` are constant in the training rows: the likelihoods are densities of "
+                "the other columns.",
+                stacklevel=3,
+            )
+        return cls(features, Condition.fit(theta[training], support), u)
+
+    def data(self, theta: NDArray, y: NDArray, training: Rows, held_out: Rows) -> Data:
+        """Return the standardized simulations, with the roles of θ and y exchanged."""
+        z = self.features.apply(y, self.u)[0].astype(np.float32)
+        return Data(z, self.condition(theta), training, held_out)
+
+    def member(self, name: str, outcome: Outcome) -> TrainedLikelihood:
+        """Return the member of a finished training."""
+        return TrainedLikelihood(
+            name=name,
+            flow=Flow(outcome.architecture, outcome.fit.state["flow"]),
+            features=self.features,
+            condition=self.condition,
+            configuration=outcome.configuration,
+            history=_history(outcome),
+            snapshots=outcome.fit.snapshots,
+        )
+
+
+def _history(outcome: Outcome) -> History:
+    fit = outcome.fit
+    return History(tuple(fit.losses), tuple(fit.validation), fit.best_epoch, outcome.restarts, outcome.seconds)
