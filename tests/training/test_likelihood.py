@@ -28,8 +28,14 @@ def simulations(n, seed):
     return theta, theta @ A.T + B + rng.normal(size=(n, 3)) @ L.T
 
 
+def gaussian(x, cov):
+    """Return log N(x; 0, cov) of rows x (N, d)."""
+    square = (x @ np.linalg.inv(cov) * x).sum(1)
+    return -0.5 * (square + np.linalg.slogdet(2 * np.pi * cov)[1])
+
+
 def exact(theta, y):
-    return stats.multivariate_normal(cov=L @ L.T).logpdf(y - theta @ A.T - B)
+    return gaussian(y - theta @ A.T - B, L @ L.T)
 
 
 def gap(difference, most):
@@ -76,7 +82,7 @@ def test_likelihoods_are_normalized_tabulated_and_stacked(linear):
     table = ds.tabulate(members, theta, y, draws=10)
     fit = ds.stack(table)
     stacked = logsumexp(table.log_q, axis=0, b=fit.weights[:, None])
-    gap(stats.multivariate_normal(cov=cov).logpdf(theta - mean) - stacked, 0.2)
+    gap(gaussian(theta - mean, cov) - stacked, 0.2)
 
 
 def test_files_give_the_same_bits_and_are_continued(linear, tmp_path):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Ensemble"]
 
 
-M = TypeVar("M", TrainedMember, TrainedLikelihood)
+M = TypeVar("M", bound=TrainedMember | TrainedLikelihood)
 
 
 class Ensemble(Sequence[M], Generic[M]):
@@ -58,10 +58,9 @@ class Ensemble(Sequence[M], Generic[M]):
     def __getitem__(self, index: int | slice) -> M | Ensemble[M]:
         if isinstance(index, slice):
             return Ensemble(self._members[index], self.diverged)
-        member = self._members[index]
-        if isinstance(member, storage.Stored):
-            member = self._members[index] = member.load()
-        return member
+        if isinstance(self._members[index], storage.Stored):
+            self._members[index] = self._members[index].load()
+        return self._members[index]
 
     def __repr__(self) -> str:
         diverged = f", {len(self.diverged)} diverged" if self.diverged else ""
@@ -85,7 +84,8 @@ class Ensemble(Sequence[M], Generic[M]):
 
     def snapshot(self, epoch: int) -> Ensemble[M]:
         """Return the ensemble as it was after one of the epochs in ``snapshots`` of :func:`drystone.train`."""
-        return Ensemble([member.snapshot(epoch) for member in self], self.diverged)
+        members: list[Any] = [member.snapshot(epoch) for member in self]
+        return Ensemble(members, self.diverged)
 
     @property
     def frame(self) -> pd.DataFrame:
