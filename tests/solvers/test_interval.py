@@ -71,6 +71,28 @@ def test_random_problems_agree_with_a_linear_programme(N, K, seed, constraint, t
     assert fit.loss == pytest.approx(by_linear_programme(X, theta, tau, a, constraint), rel=1e-6, abs=1e-8)
 
 
+@pytest.mark.parametrize("ridge", [0.0, 0.01])
+@pytest.mark.parametrize("far", [1e3, -1e6, 1e8])
+@pytest.mark.parametrize("intercepts", [0, 1])
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_parameters_far_from_the_origin_are_fitted_as_well_as_near_it(constraint, intercepts, far, ridge):
+    X, theta, a = ends(200, 6, "generic", seed=5)
+    ones = np.ones((len(X), intercepts))
+    near, fit = (
+        quantile_regression(
+            np.hstack([X + shift, ones]), theta + shift, 0.1, a, constraint, ridge, intercepts, tol=1e-10
+        )
+        for shift in (0.0, far)
+    )
+    assert fit.gap <= 1e-8 * fit.loss
+    if constraint == "convex" or intercepts:  # nothing changes then but the intercept
+        assert fit.loss == pytest.approx(near.loss, rel=1e-7)
+    else:  # the constant in the columns is half an intercept
+        free = quantile_regression(np.hstack([X, np.ones((200, 1))]), theta, 0.1, a, constraint, 0.0, 1)
+        convex = quantile_regression(X, theta, 0.1, a, "convex", ridge)
+        assert free.loss - 1e-9 <= fit.loss <= convex.loss + 1e-9
+
+
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_a_ridge_is_certified_and_shrinks(constraint):
     X, theta, a = ends(200, 12, "collinear", 0)
@@ -209,3 +231,21 @@ def test_intervals_that_can_be_fitted_without_any_loss_are():
     fit = quantile_regression(X, np.array([1.67696119, 1.75902609]), 0.5, np.array([0.7, 0.3]), "nonnegative")
     assert fit.loss < 1e-9
     assert fit.gap < 1e-9
+
+
+@pytest.mark.parametrize("weights", CONSTRAINTS)
+def test_intervals_of_shifted_parameters_converge(weights):
+    table = make_table(K=4, N=120, seed=2)
+    far = ds.Table(table.theta + 1e6, draws=table.draws + 1e6)
+    fit = ds.stack(far, ds.IntervalAggregation(weights=weights), ds.IntervalScore())
+    assert fit.converged
+    assert fit.gap <= 1e-8 * fit.loss
+
+
+FORMS = [ds.Mixture(), ds.LocalMixture(), ds.SampleAggregation(), ds.IntervalAggregation()]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=repr)
+def test_one_draw_makes_no_interval(form):
+    with pytest.raises(ValueError, match="at least 2 draws per member and simulation; the table has 1"):
+        ds.stack(make_table(S=1), form, ds.IntervalScore())

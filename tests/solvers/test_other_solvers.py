@@ -148,3 +148,23 @@ def test_the_interval_score_of_a_mixture_is_never_worse_than_a_member():
         for vertex in np.eye(4):
             view = ds.Mixture().combine({"weights": torch.tensor(vertex)}, table)
             assert fit.loss <= float(ds.IntervalScore()(view)) + 1e-12
+
+
+@pytest.mark.parametrize("structure", ["scalar", "diagonal", "full"])
+@pytest.mark.filterwarnings("error::drystone.ConvergenceWarning")
+def test_least_squares_do_not_take_the_rounding_between_duplicates_for_a_gap(structure):
+    table = make_table(N=200)
+    doubled = ds.Table(table.theta, draws=np.concatenate([table.draws, table.draws[:2], table.draws[:1]]))
+    plain, fit = (ds.stack(t, ds.SampleAggregation(structure), ds.MeanScore()) for t in (table, doubled))
+    assert fit.converged
+    assert fit.loss == pytest.approx(plain.loss, rel=1e-10)
+
+
+@pytest.mark.parametrize("score", [ds.MomentScore(), ds.MomentScore(diagonal=True), ds.MeanScore()], ids=repr)
+@pytest.mark.parametrize("form", [ds.Mixture(), ds.SampleAggregation("diagonal")], ids=repr)
+def test_moments_are_fitted_as_well_far_from_the_origin(form, score):
+    table = make_table(K=4, N=120, seed=2)
+    far = ds.Table(table.theta + 1e6, draws=table.draws + 1e6)
+    near, fit = (ds.stack(t, form, score) for t in (ds.Table(table.theta, draws=table.draws), far))
+    assert fit.converged
+    assert fit.loss == pytest.approx(near.loss, rel=1e-6)

@@ -67,5 +67,7 @@ def _least_squares(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
     U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
     seen = sigma > 1e-12 * sigma.max(initial=0.0)
     beta = Vt[seen].T @ (U[:, seen].T @ y / sigma[seen])
-    explainable = U[:, sigma > 0]  # also the directions that were left out as noise
+    # Also the directions that were left out as noise; but not those that rounding made up between duplicates.
+    rounding = max(X.shape) * np.finfo(float).eps * sigma.max(initial=0.0)
+    explainable = U[:, seen | (sigma > rounding)]
     return beta, float(((explainable.T @ (y - X @ beta)) ** 2).sum())

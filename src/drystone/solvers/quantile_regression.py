@@ -13,10 +13,17 @@ is where slopes z of the loss and multipliers s of β ≥ 0, ν of Σβ = 1 sati
 
 The method keeps all pairs positive and drives their products to zero together. Every z within its bounds gives a
 lower bound on the optimum: that is the certificate. An iteration costs one K × K Cholesky factor.
+
+Far from the origin the columns of X are nearly constant and nearly the same, so all is centred first. Intercepts
+take up what is subtracted; weights that sum to one do not see it; for others a constant column stands for it,
+
+.. math::
+    \theta - X\beta = (\theta - c) - (X - c)\beta - \delta, \qquad \textstyle\sum_k \beta_k - \delta / c = 1
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +31,9 @@ import numpy as np
 import scipy  # and not its linalg, which it imports when it is used: most fits do not
 
 __all__ = ["Regression", "quantile_regression"]
+
+# So many spreads from the origin the columns are centred even where that takes a column more.
+FAR = 10.0
 
 
 @dataclass(frozen=True)
@@ -68,12 +78,21 @@ def quantile_regression(
     """
     N, K = X.shape
     # Units in which residuals and slopes are of order one; β has no unit.
-    unit = float(a @ np.abs(theta - np.median(theta))) or float(np.abs(theta).max()) or 1.0
-    X, theta, a = X / unit, theta / unit, a * N
+    middle = float(np.median(theta))
+    unit = float(a @ np.abs(theta - middle)) or float(np.abs(theta).max()) or 1.0
+    X, theta, a, c = X / unit, theta / unit, a * N, middle / unit
     weight = np.arange(K) < K - intercepts
     bounded = weight & (constraint != "free")
     m = np.where(weight, ridge / unit * N, 0.0)
-    back, certain = None, None
+    total = bounded * float(constraint == "convex")
+    back, certain, moved = None, None, None
+    if intercepts:
+        X, theta, moved = _centred(X, theta, intercepts)
+    elif constraint == "convex":
+        X, theta = X - c, theta - c
+    elif (bounded.any() or m.any()) and abs(c) > FAR:
+        X, theta = np.hstack([X - c, np.ones((N, 1))]), theta - c
+        bounded, m, total = np.r_[bounded, False], np.r_[m, 0.0], np.r_[np.ones(K), -1 / c]
     if not (bounded.any() or m.any()):
         if not X.any():  # nothing to regress on
             loss = float(a @ np.maximum(tau * theta, (tau - 1) * theta))
@@ -81,14 +100,23 @@ def quantile_regression(
         # All free: in an orthonormal basis of X's columns, since end points of good members are nearly collinear.
         # Directions that X does not see get no coefficient.
         X, back, certain = _orthonormal(X)
-        bounded, m = np.zeros(X.shape[1], bool), np.zeros(X.shape[1])
-    problem = Problem(X, theta, tau, a, m, bounded, constraint == "convex", certain)
+        bounded, m, total = np.zeros(X.shape[1], bool), np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    problem = Problem(X, theta, tau, a, m, bounded, total, certain)
     best, steps = _iterate(problem, tol, most)
     beta = problem.allowed(best.beta)
     loss, bound = problem.loss(beta), problem.lower_bound(best)
-    return Regression(
-        beta if back is None else back @ beta, loss * unit / N, max(loss - bound, 0.0) * unit / N, steps
-    )
+    beta = (beta if back is None else back @ beta)[:K]
+    if moved is not None:  # intercepts of the columns as they were
+        beta[K - intercepts :] += moved[:, -1] - moved[:, :-1] @ beta[: K - intercepts]
+    return Regression(beta, loss * unit / N, max(loss - bound, 0.0) * unit / N, steps)
+
+
+def _centred(X: np.ndarray, theta: np.ndarray, intercepts: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return X and θ less their projections on the intercepts' columns, and the projections' coefficients."""
+    constant, columns = X[:, -intercepts:], np.column_stack([X[:, :-intercepts], theta])
+    moved = np.linalg.lstsq(constant, columns, rcond=None)[0]
+    columns = columns - constant @ moved
+    return np.hstack([columns[:, :-1], constant]), columns[:, -1], moved
 
 
 def _orthonormal(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -126,7 +154,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Problem:
-    """The regression: data, ridge, which columns are ≥ 0, whether those sum to 1, a basis of the free ones."""
+    """The regression: data, ridge, which columns are ≥ 0, e of Σ e_k β_k = 1 or 0, a basis of the free ones."""
 
     X: np.ndarray
     theta: np.ndarray
@@ -134,7 +162,7 @@ class Problem:
     a: np.ndarray
     m: np.ndarray
     bounded: np.ndarray
-    summed: bool
+    total: np.ndarray
     certain: np.ndarray | None = None
 
     def start(self) -> Point:
@@ -155,8 +183,12 @@ class Problem:
         return float(total) / (2 * len(self.theta) + self.bounded.sum())
 
     def allowed(self, beta: np.ndarray) -> np.ndarray:
-        """Return β with its sum made exact."""
-        return np.where(self.bounded, beta / beta[self.bounded].sum(), beta) if self.summed else beta
+        """Return β with its sum made exact: by the constant column if that is in it, else by a factor."""
+        if not self.total.any():
+            return beta
+        if self._eliminated:
+            return np.r_[beta[:-1], (1 - self.total[:-1] @ beta[:-1]) / self.total[-1]]
+        return np.where(self.bounded, beta / beta[self.bounded].sum(), beta)
 
     def loss(self, beta: np.ndarray) -> float:
         """Return the objective."""
@@ -169,12 +201,20 @@ class Problem:
 
     def _dual(self, at: Point) -> float:
         """Return the least of θ·z − (Xᵀz)·β + ½ Σ m β² over the β allowed: a bound, as aρ(r) ≥ z r."""
-        z = self._orthogonal(at.z)
+        z = at.z
+        if self._eliminated:  # Σ z = ν e up to rounding, which counts c times
+            z = z + (at.nu * self.total[-1] - math.fsum(z)) / len(z)
+        z = self._orthogonal(z)
         pull, ridged = self.X.T @ z, self.m > 0
         least = float(self.theta @ z)
+        if self._eliminated:
+            nu = math.fsum(z) / self.total[-1]
+            least, pull = least - nu, pull - nu * self.total
         free = ridged & ~self.bounded
         least -= float((pull[free] ** 2 / self.m[free]).sum() / 2)
-        if self.summed:  # a convex function lies above its tangent, and that is least at a vertex
+        if (
+            self.total.any() and not self._eliminated
+        ):  # a convex function lies above its tangent, and that is least at a vertex
             beta, m = self.allowed(at.beta)[self.bounded], self.m[self.bounded]
             return least - float(m @ beta**2 / 2) + float((m * beta - pull[self.bounded]).min())
         wanted = np.maximum(pull[self.bounded], 0.0)
@@ -199,7 +239,14 @@ class Problem:
     def _free_basis(self) -> np.ndarray:
         if self.certain is not None:
             return self.certain
-        return np.linalg.qr(self.X[:, ~self.bounded & (self.m == 0)])[0]
+        free = ~self.bounded & (self.m == 0)
+        free[-1] &= not self._eliminated
+        return np.linalg.qr(self.X[:, free])[0]
+
+    @cached_property
+    def _eliminated(self) -> bool:
+        """Whether the last coefficient follows from the others by Σ e_k β_k = 1."""
+        return not self.bounded[-1] and self.total[-1] != 0
 
 
 class Conditions:
@@ -216,22 +263,23 @@ class Conditions:
         self.ratio = np.where(bounded, at.s / np.where(bounded, at.beta, 1.0), 0.0)
         scaled = problem.X * np.sqrt(self.W)[:, None]
         system = scaled.T @ scaled  # NumPy computes half of a product AᵀA
-        diagonal = np.diag(system) + problem.m + self.ratio
-        np.fill_diagonal(system, diagonal + 1e-14 * diagonal.max())
+        diagonal = np.diag(system) + problem.m
+        # Regular also where columns are duplicates; not relative to the ratios, which grow without bound.
+        np.fill_diagonal(system, diagonal + self.ratio + 1e-14 * diagonal.max())
         self.factor = scipy.linalg.cho_factor(system)
 
     def step(self, up: np.ndarray | float, vq: np.ndarray | float, sb: np.ndarray | float) -> Point:
         """Return the difference that takes u(τa − z), v((1−τ)a + z) and sβ to these values."""
-        problem, at, bounded = self.problem, self.at, self.problem.bounded
+        problem, at, bounded, total = self.problem, self.at, self.problem.bounded, self.problem.total
         to_u, to_v = up / self.above - at.u, vq / self.below - at.v
         to_s = np.where(bounded, sb / np.where(bounded, at.beta, 1.0) - at.s, 0.0)
         residual = problem.theta - problem.X @ at.beta - at.u + at.v - to_u + to_v
-        right = problem.X.T @ (at.z + self.W * residual) - problem.m * at.beta + at.s - at.nu * bounded + to_s
+        right = problem.X.T @ (at.z + self.W * residual) - problem.m * at.beta + at.s - at.nu * total + to_s
         beta, nu = scipy.linalg.cho_solve(self.factor, right), 0.0
-        if problem.summed:
-            ones = scipy.linalg.cho_solve(self.factor, bounded.astype(float))
-            nu = float((beta[bounded].sum() - (1 - at.beta[bounded].sum())) / ones[bounded].sum())
-            beta = beta - nu * ones
+        if total.any():
+            along = scipy.linalg.cho_solve(self.factor, total)
+            nu = float((total @ (beta + at.beta) - 1) / (total @ along))
+            beta = beta - nu * along
         z = self.W * (residual - problem.X @ beta)
         s = to_s - self.ratio * beta
         return Point(beta, to_u + at.u / self.above * z, to_v - at.v / self.below * z, z, s, nu)

@@ -41,6 +41,11 @@ def check_provided(table: Table, form: Form, score: Score) -> None:
                 raise ValueError(
                     f"{term!r} with {form!r} needs {_SOURCES[needed]}; the table gives: {has}.{remedy}"
                 )
+            if statistic == "interval" and table.S == 1 and (needed == "draws" or not table.levels):
+                raise ValueError(
+                    f"{term!r} needs intervals, which take at least 2 draws per member and simulation; the table "
+                    "has 1. Tabulate more draws, or give `quantiles`."
+                )
 
 
 _SOURCES = {
