@@ -59,6 +59,7 @@ def test_every_score_and_form_has_a_word():
         ("interval(0.2)", r"arguments of 'interval' must be named"),
         ("interval(alpa=0.2)", r"unknown argument of interval 'alpa'; known: alpha, scale"),
         ("rank(statistic=abs)", r"unknown argument of rank 'statistic'"),
+        ("rank_moments(statistic=abs)", r"unknown argument of rank_moments 'statistic'"),
         ("interval(alpha=1/5)", r"'alpha=1 / 5' of 'interval' must be a keyword with a number"),
         ("interval(**{})", r"must be a keyword"),
         ("log +", r"'log \+' is not a score"),

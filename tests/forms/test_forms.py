@@ -9,6 +9,8 @@ from scipy.optimize import root_scalar
 from scipy.stats import norm
 
 import drystone as ds
+from drystone.forms.view import as_tensors
+from drystone.solvers.gating import _initial, _train
 from helpers.tables import make_table
 
 
@@ -47,6 +49,33 @@ def test_local_weights_fall_back_where_global_ones_are_optimal():
     assert fit.form == ds.Mixture()
     assert "fell back to global weights" in fit.notes[0]
     np.testing.assert_allclose(fit.weights, ds.stack(two_sided(800, 1)).weights)
+
+
+@pytest.mark.parametrize("weights", [(0.3, 0.7), (1.0, 0.0)])
+def test_training_of_local_weights_starts_at_the_global_ones(weights):
+    table, form = half_right(50, 2), ds.LocalMixture(hidden=(4,), epochs=0)
+    start = _initial(form, table, np.array(weights), seed=0)
+    training = _train(form, start, table, table, ds.LogScore())
+    assert training.steps == 1
+    np.testing.assert_allclose(
+        form.gate(training.best, np.asarray(table.y)).numpy(), np.tile(weights, (50, 1)), rtol=1e-14
+    )
+    globally = ds.Mixture().combine(as_tensors({"weights": np.array(weights)}), table)
+    assert training.loss == pytest.approx(float(ds.LogScore()(globally)), rel=1e-14)
+
+
+def test_a_member_without_global_weight_can_gain_a_local_one():
+    """A member that is right in a tenth of the rows only, and far worse than the other elsewhere."""
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=(1500, 1))
+    rare = y[:, 0] > norm.isf(0.1)
+    log_q = np.stack([np.where(rare, -1.5, 0.0), np.where(rare, 0.0, -60.0)])
+    table = ds.Table(y, y, log_q=log_q - 1e-3 * rng.normal(size=1500))
+    form = ds.LocalMixture(hidden=(16,), learning_rate=0.03)
+    start = _initial(form, table, np.array([1.0, 0.0]), seed=0)
+    w = form.gate(_train(form, start, table, table, ds.LogScore()).best, y).numpy()
+    assert w[rare, 1].mean() > 0.9
+    assert w[~rare, 0].mean() > 0.9
 
 
 def test_local_weights_can_use_an_embedding_of_the_data():
@@ -284,6 +313,60 @@ def test_dropped_members_take_no_part_in_any_form():
         used, _ = fit.form.active_members(fit.params)
         assert 2 not in used
         assert np.isfinite(fit.evaluate(spoiled)["loss"])
+
+
+@pytest.mark.filterwarnings("ignore:ranks alone")
+@pytest.mark.parametrize("score", [ds.RankCvM, ds.RankMoments])
+def test_sample_aggregation_by_ranks_of_a_quantity_that_is_the_parameter_is_by_its_ranks(score):
+    table = two_sided(300, 3, S=40)
+    form, quantity = ds.SampleAggregation("scalar"), lambda theta, y: 3 * theta[..., 0] - 7
+    of_parameter, of_quantity = ds.stack(table, form, score()), ds.stack(table, form, score(statistic=quantity))
+    assert of_quantity.evaluate(table, score())["loss"] == pytest.approx(of_quantity.loss, rel=1e-9)
+    assert of_quantity.loss == pytest.approx(of_parameter.loss, abs=2e-4)  # 0.02 and more for a member alone
+
+
+def test_ranks_of_a_quantity_have_the_slope_of_their_finite_differences():
+    def quantity(theta, y):
+        return theta[..., 0] * theta[..., 1] + np.exp(theta[..., 0]) * y[:, 0]
+
+    table, form = make_table(K=3, N=23, S=11, d=2), ds.SampleAggregation()
+    rng = np.random.default_rng(0)
+    params = {"offset": rng.normal(size=2), "matrix": rng.normal(size=(3, 2, 2))}
+
+    def score(moved):
+        view = form.combine(moved, table, torch.full((2,), 0.1, dtype=torch.float64))
+        return ds.RankMoments(statistic=quantity)(view)
+
+    tensors = {name: value.requires_grad_() for name, value in as_tensors(params).items()}
+    slopes = torch.autograd.grad(score(tensors), list(tensors.values()))
+    for name, slope in zip(params, slopes, strict=True):
+        direction = rng.normal(size=params[name].shape)
+        ends = [float(score(as_tensors({**params, name: params[name] + h * direction}))) for h in (1e-5, -1e-5)]
+        assert float((slope.numpy() * direction).sum()) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:ranks alone")
+def test_sample_aggregation_calibrates_a_quantity_of_interest():
+    def radius(theta, y):
+        return np.linalg.norm(theta - y, axis=-1)
+
+    def too_wide(N, seed):
+        """True posterior N(y, I) in the plane; the members are too wide, and off to opposite sides."""
+        rng = np.random.default_rng(seed)
+        y = rng.normal(size=(N, 2))
+        draws = [y[:, None] + shift + 2 * rng.normal(size=(N, 64, 2)) for shift in (0.5, -0.5)]
+        return ds.Table(y + rng.normal(size=(N, 2)), y, draws=np.stack(draws))
+
+    train, test = too_wide(400, 1), too_wide(2000, 2)
+    fit = ds.stack(train, ds.SampleAggregation("scalar"), ds.RankCvM(statistic=radius))
+    alone = ds.Stacking.single(test.names, 0).evaluate(test, ds.RankCvM(statistic=radius))["loss"]
+    assert fit.evaluate(test)["loss"] < 0.05 * alone
+
+
+def test_a_quantity_of_the_wrong_shape_is_refused(table):
+    score = ds.LogScore() + ds.RankMoments(statistic=lambda theta, y: theta)
+    with pytest.raises(ValueError, match=r"`statistic` must map theta \(..., N, d\) and y to \(..., N\)"):
+        ds.stack(table, score=score)
 
 
 def test_every_form_checks_its_options():

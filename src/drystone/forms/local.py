@@ -29,8 +29,9 @@ class LocalMixture(Form):
     .. math::
         w(y) = \mathrm{softmax}(\alpha(y)), \qquad \alpha \text{ a network on standardised } y
 
-    It starts at the global solution, is stopped early on rows kept aside, and must beat the global weights there
-    by more than two standard errors; otherwise the fit *is* the global :class:`Mixture`, and says so.
+    It starts at the global solution exactly, is stopped early on rows kept aside, and must beat the global weights
+    there by more than two standard errors; otherwise the fit *is* the global :class:`Mixture`, and says so.
+    (A member without global weight enters the first step with a twentieth of an equal share.)
 
     Args:
         hidden: units of the hidden layers.

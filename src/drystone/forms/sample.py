@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from drystone.forms import distances
+from drystone.forms.derived import quantity_of_draws, truth_and_width
 from drystone.forms.form import Arrays, Form, Shares
 from drystone.forms.params import check_array, check_names
 from drystone.forms.view import Params, View
@@ -116,14 +117,14 @@ class SampleView(View):
 
     def rank(self, statistic: Statistic | None = None) -> Tensor:
         """Return the share of draws ≤ θ_n; a sigmoid instead of the step where a solver wants a slope."""
-        draws = self.draws()
-        if statistic is not None:
-            table = self.table
-            below = statistic(np.moveaxis(draws.numpy(), 1, 0), table.y) <= statistic(table.theta, table.y)
-            return torch.as_tensor(below.mean(0))[:, None]
+        draws, width = self.draws(), self.softness
         above = self.theta[:, None, :] - draws
-        if self.softness.any():
-            return torch.sigmoid(2 * above / self.softness).mean(1)
+        if statistic is not None:
+            truth, width_of_f = blocks.cached(self.table, truth_and_width, statistic, self.most)
+            f = quantity_of_draws(draws, self.table.y, statistic, step=self.softness / 500)
+            above, width = (truth[:, None] - f)[..., None], width_of_f * self.softness.any()
+        if width.any():
+            return torch.sigmoid(2 * above / width).mean(1)
         return (above >= 0).double().mean(1)
 
     def interval(self, alpha: float) -> Tensor:

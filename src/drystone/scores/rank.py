@@ -40,7 +40,7 @@ class RankCvM(Score):
     @property
     def needs(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Ranks; of a quantity of interest, draws."""
-        return frozenset({"rank"} if self.statistic is None else {"draws"})
+        return _ranks_of(self.statistic)
 
     def __call__(self, q: View) -> Tensor:
         """Return the distance, averaged over margins."""
@@ -62,18 +62,29 @@ class RankMoments(Score):
 
     Args:
         draws: S, how many draws are behind each rank. Read off the table if it has draws, else taken as 1000.
+        statistic: a quantity of interest f(θ, y), as in :class:`RankCvM`. Needs draws.
     """
 
-    needs: ClassVar = frozenset({"rank"})
     calibration_only: ClassVar = True
     draws: int | None = None
+    statistic: Statistic | None = None
+
+    @property
+    def needs(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Ranks; of a quantity of interest, draws."""
+        return _ranks_of(self.statistic)
 
     def __call__(self, q: View) -> Tensor:
         """Return the two squares, averaged over margins."""
-        r, S = q.rank(), self.draws or q.S or 1000
+        r, S = q.rank(self.statistic), self.draws or q.S or 1000
         first = q.average(r) - 1 / 2
         logarithm = q.average(torch.log((S * r + 0.5) / (S + 1))) + 1
         return (first**2 + logarithm**2).mean()
+
+
+def _ranks_of(statistic: Statistic | None) -> frozenset[str]:
+    """Return what ranks need: draws, if they are not of the parameters."""
+    return frozenset({"rank"} if statistic is None else {"draws"})
 
 
 def uniform_targets(r: np.ndarray, a: np.ndarray) -> np.ndarray:

@@ -24,7 +24,8 @@ from drystone.table.inputs import flat_data, spread_or_one
 
 __all__ = ["Gating"]
 
-# The share of uniform weights mixed in at the start, so that a member without global weight can gain a local one.
+# What a member without global weight gets as training leaves the global solution, as a part of an equal share:
+# from a logit of −∞ it could gain no local weight.
 FLOOR = 0.05
 # Resamplings of the rows behind the standard error of the gain.
 BOOTSTRAP = 60
@@ -53,10 +54,10 @@ class Gating(Solver[LocalMixture, Score]):
         fitted_on, held_out = table.split(1 - form.holdout, seed)
         stop_by, judge_by = held_out.split(0.5, seed)  # what stops the training may not judge it too
         weights = self._global(fitted_on, score, tol, seed).params["weights"]
-        network, steps = _train(form, _initial(form, fitted_on, weights, seed), fitted_on, stop_by, score)
+        training = _train(form, _initial(form, fitted_on, weights, seed), fitted_on, stop_by, score)
         everywhere = Mixture().combine({"weights": torch.tensor(weights)}, judge_by)
-        local = form.combine(network, judge_by)
-        gain, error = _gain(everywhere, local, score, seed)
+        local = form.combine(training.best, judge_by)
+        gain, error = _gain(everywhere, local, score, seed) if training.step > 0 else (0.0, 0.0)
         if np.isnan(gain):
             raise StackingError("training of the gating network diverged; lower `learning_rate`.")
         verdict = f"by {gain:.4g} ± {error:.2g} on {judge_by.N} rows that neither has seen"
@@ -65,8 +66,8 @@ class Gating(Solver[LocalMixture, Score]):
             note = f"fell back to global weights: local ones gain {verdict[3:]}."
             return replace(solution, form=Mixture(), note=f"{note} {solution.note}".strip())
         note = f"local weights beat global ones {verdict}."
-        params = {name: value.numpy() for name, value in network.items()}
-        return Solution(params, None, None, Status.HELD_OUT, steps, note)
+        params = {name: value.numpy() for name, value in training.best.items()}
+        return Solution(params, None, None, Status.HELD_OUT, training.steps - 1, note)
 
     def _global(self, table: Table, score: Score, tol: float, seed: int) -> Solution:
         """Return the solution with one set of weights."""
@@ -76,7 +77,7 @@ class Gating(Solver[LocalMixture, Score]):
 
 
 def _initial(form: LocalMixture, table: Table, weights: np.ndarray, seed: int) -> dict[str, Tensor]:
-    """Return a network whose last layer is 0 and whose biases are the logarithms of the global weights."""
+    """Return the global weights as a network: its last layer is 0, its biases are their logarithms."""
     generator = torch.Generator().manual_seed(seed)
     features = form.features(np.asarray(table.y))
     scale = torch.as_tensor(spread_or_one(features.numpy()))
@@ -91,28 +92,45 @@ def _initial(form: LocalMixture, table: Table, weights: np.ndarray, seed: int) -
         )
     last, K = len(form.hidden), len(weights)
     network[f"layer_{last}"] = torch.zeros(sizes[-1], K, dtype=torch.float64)
-    network[f"bias_{last}"] = torch.tensor(np.log((1 - FLOOR) * weights + FLOOR / K))
+    network[f"bias_{last}"] = torch.log(torch.tensor(weights))
     return network
+
+
+def _lifted(bias: Tensor) -> Tensor:
+    """Return logits of which none is −∞: members without weight get ``FLOOR`` of an equal share each."""
+    weights, K = torch.softmax(bias, 0), len(bias)
+    without = weights == 0
+    return torch.log(torch.where(without, FLOOR / K, weights * (1 - FLOOR * without.sum() / K)))
 
 
 def _train(
     form: LocalMixture, network: dict[str, Tensor], fitted_on: Table, held_out: Table, score: Score
-) -> tuple[dict[str, Tensor], int]:
-    """Return the network that is best on the held-out rows, and the number of steps taken."""
+) -> EarlyStopping[dict[str, Tensor]]:
+    """Return the network that is best on the held-out rows; number 0 is the one given, the global solution."""
+
+    def held_out_loss() -> float:
+        with torch.no_grad():
+            return float(score(form.combine(network, held_out)))
+
+    def state() -> dict[str, Tensor]:
+        return {name: value.detach().clone() for name, value in network.items()}
+
+    stopping = EarlyStopping(state(), form.patience)
+    stopping.update(held_out_loss(), state)
+    last = f"bias_{len(form.hidden)}"
+    network = {**network, last: _lifted(network[last])}
     trained = {name: value.requires_grad_() for name, value in network.items() if not name.startswith("y_")}
     optimiser = torch.optim.AdamW(trained.values(), form.learning_rate, weight_decay=form.weight_decay)
     softness = 0.0 if score.smooth else soft_width(fitted_on)
-    stopping = EarlyStopping(network, form.patience)
-    for _ in range(form.epochs + 1):
-        with torch.no_grad():
-            loss = float(score(form.combine(network, held_out)))
-        stopping.update(loss, lambda: {name: value.detach().clone() for name, value in network.items()})
-        if stopping.exhausted or not np.isfinite(loss):
-            break
+    for _ in range(form.epochs):
         optimiser.zero_grad()
         score(form.combine(network, fitted_on, softness)).backward()
         optimiser.step()
-    return stopping.best, stopping.steps - 1
+        loss = held_out_loss()
+        stopping.update(loss, state)
+        if stopping.exhausted or not np.isfinite(loss):
+            break
+    return stopping
 
 
 def _gain(everywhere: View, local: View, score: Score, seed: int) -> tuple[float, float]:

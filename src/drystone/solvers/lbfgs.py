@@ -15,13 +15,13 @@ from torch import Tensor
 
 from drystone._early_stopping import EarlyStopping
 from drystone.forms import Form, SampleAggregation
-from drystone.scores import RankCvM, Score
+from drystone.scores import Score
 from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.solver import Solution, Solver, Status, needs_critic
 from drystone.table import Table
 from drystone.table.inputs import spread_or_one
 
-__all__ = ["LBFGS", "Coordinates", "best_member", "no_gradient"]
+__all__ = ["LBFGS", "Coordinates", "best_member"]
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,6 @@ class Coordinates:
         return np.concatenate([np.zeros(d), x.ravel()])
 
 
-def no_gradient(score: Score) -> str:
-    """Return why a score has no gradient in the parameters of a sample aggregation, or an empty text."""
-    if any(isinstance(term, RankCvM) and term.statistic is not None for _, term in score.terms):
-        return "ranks of a user's statistic have no gradient in the matrices of a sample aggregation"
-    return ""
-
-
 @dataclass(frozen=True, repr=False)
 class LBFGS(Solver[SampleAggregation, Score]):
     """L-BFGS on most of the rows; the iterate that is best on the others.
@@ -81,7 +74,7 @@ class LBFGS(Solver[SampleAggregation, Score]):
 
     def unsupported_reason(self, form: Form, score: Score) -> str:
         """Return why it cannot solve this pair, or an empty text."""
-        return no_gradient(score) or needs_critic(score) or super().unsupported_reason(form, score)
+        return needs_critic(score) or super().unsupported_reason(form, score)
 
     def minimize(self, table: Table, form: SampleAggregation, score: Score, tol: float, seed: int) -> Solution:
         """Return the best iterate on held-out rows, never worse there than the best single member."""

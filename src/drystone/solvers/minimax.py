@@ -24,7 +24,7 @@ from drystone.forms import Form, Mixture, SampleAggregation
 from drystone.forms.distances import first_draws
 from drystone.scores import EnergyScore, JensenShannon, Score, Sum
 from drystone.scores.critic import Critic, Features
-from drystone.solvers.lbfgs import Coordinates, best_member, no_gradient
+from drystone.solvers.lbfgs import Coordinates, best_member
 from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.solver import Solution, Solver, Status
@@ -59,9 +59,8 @@ class Minimax(Solver[Form, Score]):
         """Return why it cannot solve this pair, or an empty text."""
         if not any(term.adversarial for _, term in score.terms):
             return "it plays against the critic of JensenShannon, which the score does not have"
-        if why := super().unsupported_reason(form, score):
-            return f"{why}; use one of these, or a score without an adversary"
-        return _side_of(form).unsupported_reason(score)
+        why = super().unsupported_reason(form, score)
+        return f"{why}; use one of these, or a score without an adversary" if why else ""
 
     def minimize(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
         """Return the best of start, average and end, by the held-out score."""
@@ -91,11 +90,6 @@ class Side(ABC):
     start: Tensor
     rate: ClassVar[float]
     soft: ClassVar[bool]
-
-    @staticmethod
-    def unsupported_reason(score: Score) -> str:
-        """Return why the rest of a score cannot be minimized in these coordinates, or an empty text."""
-        return ""
 
     @abstractmethod
     def __init__(self, form: Form, rows: Table, seed: int) -> None:
@@ -158,11 +152,6 @@ class SampleSide(Side):
 
     rate: ClassVar = 1  # the unit is the parameters' spread, which needs smaller steps than a logit
     soft: ClassVar = True  # draws that are moved have no slope in a step
-
-    @staticmethod
-    def unsupported_reason(score: Score) -> str:
-        """Return why a score has no gradient in the matrices, or an empty text."""
-        return no_gradient(score)
 
     def __init__(self, form: Form, rows: Table, seed: int) -> None:
         aggregation = cast(SampleAggregation, form)

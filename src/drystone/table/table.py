@@ -398,14 +398,20 @@ def _equal_weights(table: Table) -> np.ndarray:
     return np.full(table.N, 1 / table.N)
 
 
-def _rank_of(table: Table, statistic: Statistic) -> np.ndarray:
-    """Return the ranks of a quantity of interest in a table in memory, (K, N, 1)."""
+def quantity_at_truth(table: Table, statistic: Statistic) -> np.ndarray:
+    """Return a quantity of interest of the true parameters, (N,)."""
     truth = as_numpy(statistic(table.theta, table.y))
     if truth.shape != (table.N,):
         raise ValueError(
             "`statistic` must map theta (..., N, d) and y to (..., N); "
             f"for theta {table.theta.shape} it gave {truth.shape}."
         )
+    return truth
+
+
+def _rank_of(table: Table, statistic: Statistic) -> np.ndarray:
+    """Return the ranks of a quantity of interest in a table in memory, (K, N, 1)."""
+    truth = quantity_at_truth(table, statistic)
     members = (np.asarray(table.draws[k]) for k in range(table.K))
     of_draws = (as_numpy(statistic(np.moveaxis(draws, 1, 0), table.y)) for draws in members)
     return np.stack([share_below(values, truth, 0) for values in of_draws])[..., None]
