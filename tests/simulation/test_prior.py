@@ -1,9 +1,13 @@
 """Tests for drystone.simulation.prior."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.stats
+import torch
 
+from drystone.simulation.prior import as_prior
 from drystone.tasks import LogNormal, Normal, Support, Uniform
 
 PRIORS = {
@@ -60,3 +64,31 @@ BAD = {
 def test_bad_arguments_are_explained(kind, first, second, message):
     with pytest.raises(ValueError, match=message):
         kind(first, second)
+
+
+PRODUCTS = {
+    "SciPy's gamma": scipy.stats.gamma([2.0, 3.0]),
+    "one by one": [scipy.stats.norm(1, 2), Uniform([0.0], [3.0])],
+    "torch and ours": [torch.distributions.Gamma(torch.tensor([2.0]), torch.tensor([1.0])), Normal([0.5], [1.0])],
+    "SciPy's normal": scipy.stats.multivariate_normal([0.0, 1.0], [[1.0, 0.5], [0.5, 2.0]]),  # pyright: ignore
+}
+MARGINS: dict[str, Any] = {
+    "SciPy's gamma": (scipy.stats.gamma(2.0), scipy.stats.gamma(3.0)),
+    "one by one": (scipy.stats.norm(1, 2), scipy.stats.uniform(0, 3)),
+    "torch and ours": (scipy.stats.gamma(2.0), scipy.stats.norm(0.5, 1)),
+    "SciPy's normal": (scipy.stats.norm(0, 1), scipy.stats.norm(1, 2**0.5)),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_other_libraries_and_products_of_priors_are_taken(name):
+    prior = as_prior(PRODUCTS[name])
+    theta = prior.sample(4000, np.random.default_rng(0))
+    assert theta.shape == (4000, 2)
+    assert prior.support.contains(theta).all()
+    for margin, exact in zip(theta.T, MARGINS[name], strict=True):
+        assert scipy.stats.kstest(exact.cdf(margin), "uniform").pvalue > 1e-3
+    if name != "SciPy's normal":
+        expected = sum(exact.logpdf(margin) for margin, exact in zip(theta.T, MARGINS[name], strict=True))
+        np.testing.assert_allclose(prior.log_prob(theta), expected, rtol=1e-5, atol=1e-5)
+    assert prior.log_prob(theta).shape == (4000,)

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
+from drystone.simulation.prior import Normal
 from drystone.simulation.support import Support
 
 INF = np.inf
@@ -90,7 +92,47 @@ def test_no_prior_is_the_whole_space():
 def test_bad_bounds_are_named():
     with pytest.raises(ValueError, match=r"`lower` must be below `upper` in every coordinate; it is not in \[1\]"):
         Support(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
-    with pytest.raises(TypeError, match=r"`prior` must be a .* pair or have `lower` and `upper`.*; got int"):
+    with pytest.raises(TypeError, match=r"`prior` must be a .* pair, have `lower` and `upper`.*; got int"):
         Support.of(3, 2)
     with pytest.raises(ValueError, match="shape"):
         Support.of(([0.0, 0.0], [1.0, 1.0]), 3)
+
+
+D = torch.distributions
+TWO = torch.ones(2)
+SUPPORTS = {
+    "Gamma": (D.Gamma(TWO, TWO), [0, 0], [INF, INF]),
+    "LogNormal": (D.Independent(D.LogNormal(TWO, TWO), 1), [0, 0], [INF, INF]),
+    "Normal": (D.Normal(TWO, TWO), [-INF, -INF], [INF, INF]),
+    "MultivariateNormal": (D.MultivariateNormal(TWO, torch.eye(2)), [-INF, -INF], [INF, INF]),
+    "Pareto": (D.Pareto(2 * TWO, TWO), [2, 2], [INF, INF]),
+    "Beta": (D.Independent(D.Beta(TWO, TWO), 1), [0, 0], [1, 1]),
+    "mixture": (D.MixtureSameFamily(D.Categorical(TWO), D.MultivariateNormal(TWO, torch.eye(2).expand(2, 2, 2))),
+                [-INF, -INF], [INF, INF]),
+    "torch's, one by one": ([D.Gamma(TWO[:1], TWO[:1]), D.Uniform(-TWO[:1], TWO[:1])], [0, -1], [INF, 1]),
+    "SciPy's gamma": (stats.gamma([2.0, 3.0], loc=1.0), [1, 1], [INF, INF]),
+    "SciPy's normal": (stats.multivariate_normal([0.0, 0.0]), [-INF, -INF], [INF, INF]),
+    "SciPy's, one by one": ([stats.norm(0, 1), stats.uniform(-1, 3)], [-INF, -1], [INF, 2]),
+    "three kinds": ((Normal([0.0], [1.0]), stats.expon()), [-INF, 0], [INF, INF]),
+    "only a density": (SimpleNamespace(log_prob=None, sample=None), [-INF, -INF], [INF, INF]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("prior", "lower", "upper"), SUPPORTS.values(), ids=SUPPORTS)
+def test_the_support_of_any_prior_is_found(prior, lower, upper):
+    support = Support.of(prior, 2)
+    np.testing.assert_array_equal([support.lower, support.upper], [lower, upper])
+
+
+def test_supports_of_sbis_products_are_found():
+    sbi = pytest.importorskip("sbi.utils")
+    parts = [D.Gamma(TWO[:1], TWO[:1]), sbi.BoxUniform(-TWO, TWO), D.Normal(TWO[:1], TWO[:1])]
+    support = Support.of(sbi.MultipleIndependent(parts), 4)
+    np.testing.assert_array_equal([support.lower, support.upper], [[0, -1, -1, -INF], [INF, 1, 1, INF]])
+
+
+def test_supports_that_are_no_box_are_named():
+    with pytest.raises(TypeError, match=r"that of Dirichlet is Simplex\(\)"):
+        Support.of(D.Dirichlet(torch.ones(3)), 3)
+    with pytest.raises(TypeError, match="that of Poisson"):
+        Support.of(D.Poisson(TWO), 2)

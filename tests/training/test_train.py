@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
+from scipy import stats
 
 import drystone as ds
 
@@ -250,3 +252,17 @@ def test_a_bad_argument_is_named(arguments, message):
 def test_importing_drystone_imports_neither_numba_nor_torch():
     code = "import sys, drystone; print({'numba', 'torch', 'zuko', 'pandas'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+GAMMA = torch.distributions.Gamma(torch.tensor([2.0, 3.0]), torch.ones(2))
+
+
+@pytest.mark.parametrize("prior", [GAMMA, stats.gamma([2.0, 3.0]), ds.tasks.LogNormal([0.0, 0.0], [1.0, 1.0])])
+def test_priors_on_half_lines_keep_draws_positive(prior):
+    theta = stats.gamma([2.0, 3.0]).rvs(size=(400, 2), random_state=0)
+    y = theta + np.random.default_rng(0).normal(size=(400, 2))
+    member = ds.train(theta, y, members=1, family="maf", sweep=SMALL, prior=prior, epochs=2)[0]
+    assert (member.sample(500, y[:5], seed=0) > 0).all()
+    assert member.log_prob([[1.0, -0.1]], y[:1])[0] == -np.inf
+    same = ds.train(theta, y, members=1, family="maf", sweep=SMALL, prior=(0.0, np.inf), epochs=2)[0]
+    np.testing.assert_array_equal(member.log_prob(theta, y), same.log_prob(theta, y))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drystone._parallel import seeded
-from drystone.simulation.support import Support
+from drystone.simulation.support import Support, dimension, is_product
 
 __all__ = ["LogNormal", "Normal", "Prior", "Uniform", "as_prior"]
 
@@ -137,19 +137,26 @@ class LogNormal:
         return np.where(positive[..., 0], self.log.log_prob(log_theta) - log_theta.sum(-1), -np.inf)
 
 
-def as_prior(prior: object) -> Prior:
-    """Return a prior in our conventions: one of ours, a (lower, upper) pair, or a distribution of torch's kind.
+def as_prior(prior: Any) -> Prior:
+    """Return a prior in our conventions.
 
-    A torch distribution without event dimensions (``Gamma(a, b)`` with vectors a and b) is taken as a product of
-    independent parameters. sbi's priors, which are torch distributions, are taken as they are.
+    Args:
+        prior: One of ours; a (lower, upper) pair, for a uniform prior; a distribution of torch's kind, as sbi's
+            priors are, or a frozen one of SciPy's; a sequence of such distributions, which are then independent;
+            or an object of your own with ``log_prob(theta)`` and ``sample(n, rng)``. A distribution without event
+            dimensions (``Gamma(a, b)`` with vectors a and b) is a product of independent parameters.
 
     Example:
         >>> import torch
         >>> as_prior(torch.distributions.Normal(torch.zeros(2), torch.ones(2))).log_prob([[0.0, 0.0]]).round(4)
         array([-1.8379])
     """
+    if is_product(prior):
+        return Independent(tuple(as_prior(part) for part in prior), tuple(dimension(part) for part in prior))
     if isinstance(prior, tuple | list) and len(prior) == 2:
         return Uniform(*prior)
+    if hasattr(prior, "logpdf") and hasattr(prior, "rvs"):
+        return ScipyPrior(prior)
     missing = [name for name in ("log_prob", "sample") if not callable(getattr(prior, name, None))]
     if missing:
         raise TypeError(
@@ -195,6 +202,69 @@ class TorchPrior:
             within = self.distribution.log_prob(points[inside])
             values[inside] = within.reshape(int(inside.sum()), -1).sum(1).to(points.dtype)
         return np.asarray(values.detach().cpu().numpy(), float)
+
+
+@dataclass(frozen=True, eq=False)
+class ScipyPrior:
+    """A frozen distribution of SciPy's in our conventions.
+
+    Args:
+        distribution: With ``rvs`` and ``logpdf``.
+    """
+
+    distribution: Any
+
+    @property
+    def support(self) -> Support:
+        """Where the density may be positive; the whole space for multivariate distributions."""
+        return Support.of(self.distribution, dimension(self.distribution))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw ``n`` independent parameters, shape (n, d)."""
+        d = dimension(self.distribution)
+        size = (n, d) if self._univariate else n
+        return np.asarray(self.distribution.rvs(size=size, random_state=rng), float).reshape(n, d)
+
+    def log_prob(self, theta: ArrayLike) -> Array:
+        """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
+        theta = np.asarray(theta, float)
+        log_p = np.asarray(self.distribution.logpdf(theta), float)
+        return log_p.sum(-1) if self._univariate else log_p.reshape(len(theta))
+
+    @property
+    def _univariate(self) -> bool:
+        return callable(getattr(self.distribution, "support", None))
+
+
+@dataclass(frozen=True, eq=False)
+class Independent:
+    r"""A product :math:`p(\theta) = \prod_b p_b(\theta_b)` over blocks of parameters, one after another.
+
+    Args:
+        parts: The priors :math:`p_b`.
+        sizes: The number of parameters of each.
+    """
+
+    parts: tuple[Prior, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def support(self) -> Support:
+        """The supports of the parts, one after another."""
+        supports = [Support.of(part, size) for part, size in zip(self.parts, self.sizes, strict=True)]
+        return Support(
+            np.concatenate([support.lower for support in supports]),
+            np.concatenate([support.upper for support in supports]),
+        )
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw ``n`` independent parameters, shape (n, d)."""
+        return np.concatenate([part.sample(n, rng) for part in self.parts], axis=1)
+
+    def log_prob(self, theta: ArrayLike) -> Array:
+        """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
+        blocks = np.split(np.asarray(theta, float), np.cumsum(self.sizes)[:-1], axis=-1)
+        return np.sum([part.log_prob(block) for part, block in zip(self.parts, blocks, strict=True)], axis=0)
 
 
 def _vectors(first_name: str, first: ArrayLike, second_name: str, second: ArrayLike) -> tuple[Array, Array]:

@@ -2,12 +2,14 @@ r"""The bijection from the prior's support to the reals, so that no density leak
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Support"]
+__all__ = ["Support", "dimension", "is_product"]
 
 # Least distance of a parameter from a bound: float32 simulations do fall on the bounds, where the logarithm is
 # infinite. MARGIN is in units of the interval; with one bound only there is no unit, and only a parameter exactly
@@ -55,19 +57,20 @@ class Support:
 
     @classmethod
     def of(cls, prior: object, d: int) -> Support:
-        """Return the support of a prior: ``None``, a (lower, upper) pair, or an object with bounds.
+        """Return the support of a prior of d parameters: a box, half-lines, or the whole space.
 
-        The object, or its ``support``, has ``lower`` and ``upper``; a torch distribution's ``support`` (also
-        that of sbi's ``BoxUniform``) has ``lower_bound`` and ``upper_bound``.
+        Args:
+            prior: ``None``, a (lower, upper) pair, an object with ``lower`` and ``upper``, itself or its
+                ``support``; a distribution of torch's kind (also sbi's priors) or a frozen one of SciPy's; a
+                sequence of such distributions, which are then independent; or any other prior with ``log_prob``
+                and ``sample``, which is taken to be positive everywhere.
+            d: Number of parameters.
         """
-        if prior is None:
-            return cls(np.full(d, -np.inf), np.full(d, np.inf))
-        if isinstance(prior, tuple | list):
+        if isinstance(prior, tuple | list) and len(prior) == 2 and not is_product(prior):
             lower, upper = prior
         else:
             lower, upper = _bounds(prior)
-        lower = np.broadcast_to(np.asarray(lower, np.float64), d)
-        return cls(lower, np.broadcast_to(np.asarray(upper, np.float64), d))
+        return cls(*(np.broadcast_to(np.asarray(bound, np.float64), d) for bound in (lower, upper)))
 
     @property
     def bounded(self) -> bool:
@@ -110,18 +113,76 @@ class Support:
         return np.clip(theta, self.lower, self.upper)
 
 
-def _bounds(prior: object) -> tuple[ArrayLike, ArrayLike]:
-    """Return the bounds of the prior, of its support, or of the constraint that torch wraps in another."""
-    support = getattr(prior, "support", prior)
-    support = getattr(support, "base_constraint", support)
-    for owner, lower, upper in (
-        (prior, "lower", "upper"),
-        (support, "lower", "upper"),
-        (support, "lower_bound", "upper_bound"),
-    ):
-        if hasattr(owner, lower) and hasattr(owner, upper):
-            return np.asarray(getattr(owner, lower)), np.asarray(getattr(owner, upper))
+Bounds = tuple[ArrayLike, ArrayLike]
+
+
+def is_distribution(prior: object) -> bool:
+    """Return whether an object is a distribution: of torch's kind or ours, or a frozen one of SciPy's."""
+    return hasattr(prior, "log_prob") or hasattr(prior, "logpdf")
+
+
+def is_product(prior: object) -> bool:
+    """Return whether an object is a sequence of distributions, which are then independent."""
+    return isinstance(prior, tuple | list) and len(prior) > 0 and all(map(is_distribution, prior))
+
+
+def dimension(prior: Any) -> int:
+    """Return the number of parameters of a distribution."""
+    if hasattr(prior, "event_shape"):
+        return max(1, math.prod((*prior.batch_shape, *prior.event_shape)))
+    if callable(getattr(prior, "support", None)):
+        return np.size(prior.support()[0])
+    if hasattr(prior, "dim"):
+        return prior.dim
+    return np.size(_bounds(prior)[0])
+
+
+def _bounds(prior: Any) -> Bounds:
+    """Return the bounds of a prior, numbers or arrays (d,)."""
+    if prior is None:
+        return -np.inf, np.inf
+    if is_product(prior):
+        return _joined([(_bounds(part), dimension(part)) for part in prior])
+    for owner in (prior, getattr(prior, "support", prior)):
+        if hasattr(owner, "lower") and hasattr(owner, "upper"):
+            return np.asarray(owner.lower), np.asarray(owner.upper)
+    if callable(getattr(prior, "support", None)):  # SciPy's
+        return prior.support()
+    if hasattr(prior, "support"):
+        return _bounds_of_constraint(prior.support, prior)
+    if is_distribution(prior):
+        return -np.inf, np.inf
     raise TypeError(
-        f"`prior` must be a (lower, upper) pair or have `lower` and `upper` arrays, itself or its `support`; "
-        f"got {type(prior).__name__}."
+        "`prior` must be a (lower, upper) pair, have `lower` and `upper` arrays, itself or its `support`, or be "
+        f"a distribution with `log_prob` and `sample`; got {type(prior).__name__}."
     )
+
+
+def _bounds_of_constraint(constraint: Any, prior: object) -> Bounds:
+    """Return the bounds of one of torch's constraints."""
+    from torch.distributions import constraints
+
+    while hasattr(constraint, "base_constraint"):  # of a vector of parameters, or of a mixture
+        constraint = constraint.base_constraint
+    if hasattr(constraint, "cseq"):  # of a product: the constraints of its parts
+        lengths = getattr(constraint, "lengths", [1] * len(constraint.cseq))
+        parts = [_bounds_of_constraint(part, prior) for part in constraint.cseq]
+        return _joined(list(zip(parts, lengths, strict=True)))
+    bounded = hasattr(constraint, "lower_bound") or hasattr(constraint, "upper_bound")
+    discrete = getattr(constraint, "is_discrete", False)
+    if discrete or not (bounded or constraint in (constraints.real, constraints.real_vector)):
+        raise TypeError(
+            f"`prior` must have a support that is a box, half-lines or the whole space; that of "
+            f"{type(prior).__name__} is {constraint}. Pass the (lower, upper) bounds of each parameter, or None."
+        )
+    lower, upper = getattr(constraint, "lower_bound", -np.inf), getattr(constraint, "upper_bound", np.inf)
+    return np.asarray(lower), np.asarray(upper)
+
+
+def _joined(parts: list[tuple[Bounds, int]]) -> Bounds:
+    """Return the bounds of all parts, each with its number of parameters, one after another."""
+    lower, upper = (
+        np.concatenate([np.broadcast_to(np.asarray(bounds[side], float).ravel(), d) for bounds, d in parts])
+        for side in (0, 1)
+    )
+    return lower, upper

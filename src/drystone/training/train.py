@@ -87,8 +87,9 @@ def train(
             ``members`` and ``family``.
         engine: ``"compiled"``, or ``"torch"`` for embeddings, GPUs and very wide networks.
         seed: Seed of everything random. Member k is the same for any ``members`` and ``workers``.
-        prior: Bounds of θ: a (lower, upper) pair, or an object with ``lower`` and ``upper`` (or whose
-            ``support`` has them), infinite where there is no bound. The posteriors then stay within them.
+        prior: Prior of θ, or its bounds: a (lower, upper) pair, infinite where there is no bound; a prior of ours,
+            torch's, sbi's or SciPy's, or a sequence of them for independent parameters; or any object with
+            ``log_prob`` and ``sample``. Members stay within its support: a box, half-lines, or the whole space.
         workers: Members trained at once; ``None`` for one per core. The torch engine trains one at a time.
         client: A ``dask.distributed.Client``, or any executor with ``submit``, to train on instead of this
             machine.
