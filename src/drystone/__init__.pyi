@@ -31,7 +31,7 @@ from .stacking.tune import Tuned, tune
 from .table import Table
 from .tabulation import tabulate
 from .tasks import Task
-from .training import Configuration, Ensemble, Sweep, train
+from .training import Configuration, Ensemble, Sweep, distill, train
 
 __version__: str
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "advise",
     "compare",
     "diagnostics",
+    "distill",
     "flows",
     "forms",
     "normalize",

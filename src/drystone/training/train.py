@@ -49,6 +49,7 @@ def train(
     y: ArrayLike,
     *,
     target: Literal["posterior", "likelihood"] = "posterior",
+    prefix: str = "",
     members: int = MEMBERS,
     family: Family | None = None,
     sweep: Sweep | Sequence[Configuration] | None = None,
@@ -79,6 +80,7 @@ def train(
             densities of y with ``log_likelihood(theta, y)`` and ``simulate(theta, seed)``, of which
             :func:`drystone.normalize` makes posteriors. Likelihoods leave constant columns of y out, and spread
             counts evenly over their steps.
+        prefix: Put before every member's name, to tell the members of several trainings apart.
         members: Number of members.
         family: ``"maf"`` (affine) or ``"nsf"`` (splines: half as fast, and for posteriors usually much better).
             ``None`` for ``"nsf"``, and for likelihoods both in turn.
@@ -145,7 +147,7 @@ def train(
     families = kind.FAMILIES if family is None else (family,)
     jobs = [
         Job(
-            f"{kind.PREFIX}{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule,
+            f"{prefix}{kind.PREFIX}{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule,
             embedding, device, fingerprint_of_member(common, seed, k, configuration),
         )
         for k, configuration in enumerate(_configurations(members, families, sweep or kind.SWEEP, seed))
