@@ -67,21 +67,38 @@ def check_same(recorded: Record | None, current: Record, what: str, remedy: str)
         raise StaleError(f"out of date: {what} ({'; '.join(differences)}). {remedy}")
 
 
-def continue_or_start(path: Path, current: Record, what: str, remedy: str) -> None:
+def continue_or_start(path: Path, current: Record, what: str, remedy: str, growing: str = "") -> None:
     """Compare with the record in a JSON file by :func:`check_same`; write the file if there is none.
 
     The file holds settings and inputs side by side; the names in ``current.inputs`` tell which are inputs.
+
+    Args:
+        path: The file.
+        current: The record of the work to be done.
+        what: See :func:`check_same`.
+        remedy: See :func:`check_same`.
+        growing: Name of a setting, a list, to which entries may be added; the file is then written again.
     """
     if not path.exists():
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps({**current.settings, **current.inputs}, indent=1))
+        _write(path, current)
         return
     try:
         values = dict(json.loads(path.read_text()))
     except (TypeError, ValueError) as error:
         raise DamagedError(f"{path} is damaged ({error}). {remedy}") from None
     inputs = {name: values.pop(name, None) for name in current.inputs}
+    recorded = values.get(growing)
+    grown = growing and set(recorded or ()) <= set(current.settings[growing])
+    if grown:
+        values[growing] = current.settings[growing]
     check_same(Record(values, inputs), current, what, remedy)
+    if grown and recorded != current.settings[growing]:
+        _write(path, current)
+
+
+def _write(path: Path, record: Record) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps({**record.settings, **record.inputs}, indent=1))
 
 
 def digest_array(array: np.ndarray) -> str:

@@ -121,23 +121,32 @@ def test_more_files_than_expected_are_reported(directory, expected):
     assert len(from_files(str(directory / "*"), expected=np.int64(5)).names) == 5
 
 
-def test_fields_that_some_lack_are_not_in_the_table(directory):
+def test_fields_that_some_lack_are_nan_for_these(directory):
     write(directory, 1, ".zarr", draws=None)
-    with pytest.warns(UserWarning, match="the table has no `draws`, which is missing in the files of member_1"):
+    with pytest.warns(UserWarning, match="the files of member_1 have no `draws`"):
         table = from_files(str(directory / "*"))
     np.testing.assert_array_equal(table.log_q, TABLE.log_q)
-    assert set(table.gives) == {"log_q"}
+    np.testing.assert_array_equal(table.has("draws"), [True, False, True, True, True])
+    np.testing.assert_array_equal(table.mean[2:], TABLE.mean[2:])
+    assert np.isnan(table.mean[1]).all()
+    assert np.isnan(table.draws[1]).all()
     assert table.left_out == {}
+    fit = ds.stack(table, score=ds.MeanScore())
+    assert fit.dropped["members"] == ["member_1"]
 
 
-def test_a_file_with_nothing_in_common_is_left_out(directory):
+def test_files_with_nothing_in_common_are_in_one_table(directory):
     write(directory, 0, ".npz", draws=None)
     write(directory, 1, ".zarr", log_q=None)
     for k, suffix in enumerate(SUFFIXES[2:], 2):
         write(directory, k, suffix, draws=None)
-    with pytest.warns(UserWarning, match="member_1.zarr has only draws; others have log_q: nothing in common"):
-        table = from_files(str(directory / "*"), missing="drop")
-    assert table.names == ("member_0", "member_2", "member_3", "member_4")
+    with (
+        pytest.warns(UserWarning, match="the files of member_1 have no `log_q`"),
+        pytest.warns(UserWarning, match=r"the files of member_0, .* have no `draws`"),
+    ):
+        table = from_files(str(directory / "*"))
+    assert table.gives == TABLE.gives
+    np.testing.assert_array_equal(table.has("log_q"), ~table.has("draws"))
 
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])

@@ -270,7 +270,7 @@ def test_densities_of_zero_and_nan_are_counted_by_member(tmp_path):
     zeros, nans = int((test.log_q[1] == -np.inf).sum()), int(np.isnan(test.log_q[2]).sum())
     assert f"−∞ (density 0 in {zeros} rows)" in outline.said()
     assert f"NaN in {nans} rows" in outline.said()
-    assert "Left out as not finite: members 1 (member_2)." in outline.said()
+    assert "Left out of the fit: members 1 (member_2)." in outline.said()
 
 
 @pytest.mark.filterwarnings("ignore:.*is NaN or infinite")  # the report says so itself
@@ -281,7 +281,18 @@ def test_a_member_whose_draws_are_broken_does_not_break_the_report(tmp_path):
     validation, test = halves(ds.Table(table.theta, log_q=table.log_q, draws=draws))
     fit = ds.stack(validation, score=ds.LogScore() + ds.RankCvM(), nonfinite="drop")
     said = Outline(written(tmp_path / "r.html", validation, test, fit)).said()
-    assert "Left out as not finite: members 1 (member_3)." in said
+    assert "Left out of the fit: members 1 (member_3)." in said
+
+
+def test_members_with_different_statistics_are_in_one_report(tmp_path):
+    table = make_table(N=200)
+    log_q, draws = table.log_q.copy(), np.array(table.draws)
+    log_q[1], draws[3] = np.nan, np.nan
+    validation, test = halves(ds.Table(table.theta, log_q=log_q, draws=draws))
+    fits = {"log": ds.stack(validation), "energy": ds.stack(validation, score=ds.EnergyScore())}
+    said = Outline(written(tmp_path / "r.html", validation, test, fits)).said()
+    assert "member_1 (no `log_q`)" in said
+    assert "member_3 (no `draws`)" in said
 
 
 def test_a_comparison_of_other_fits_is_refused(tmp_path):

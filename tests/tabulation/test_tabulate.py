@@ -225,14 +225,76 @@ def test_a_member_that_hangs_on_a_cluster_is_left_behind():
     assert table.names == ("shifted",)
 
 
-def test_what_some_members_cannot_give_is_not_in_the_table():
-    with pytest.warns(UserWarning, match="no `log_q`: mcmc cannot give it"):
-        table = ds.tabulate({"mcmc": Sampler(), **MEMBERS}, THETA, Y, draws=9)
-    assert "log_q" not in table.gives
-    assert {"rank", "mean", "moments", "interval"} <= table.gives
-    with pytest.warns(UserWarning, match="no `rank`, `mean`, .*: density cannot give it"):
-        table = ds.tabulate({"density": Density(), **MEMBERS}, THETA, Y, draws=9)
-    assert table.gives == {"log_q"}
+MIXED = {"mcmc": Sampler(), "narrow": MEMBERS["narrow"], "density": Density(), "wide": MEMBERS["wide"]}
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_what_some_members_cannot_give_the_others_keep(tmp_path, on_disk):
+    directory = tmp_path if on_disk else None
+    with (
+        pytest.warns(UserWarning, match=r"rows of mcmc are without `log_q` \(no `log_prob`\)"),
+        pytest.warns(UserWarning, match=r"rows of density are without ranks, .*\(no `sample`\)"),
+    ):
+        table = ds.tabulate(MIXED, THETA, Y, draws=9, keep_draws=True, directory=directory)
+    np.testing.assert_array_equal(table.has("log_q"), [False, True, True, True])
+    for name in ("rank", "mean", "moments", "interval", "draws"):
+        np.testing.assert_array_equal(table.has(name), [True, True, False, True])
+    whole = ds.tabulate(MEMBERS, THETA, Y, draws=9, keep_draws=True)
+    for name in ("log_q", "rank", "mean", "cov", "draws"):
+        array = np.asarray(getattr(table, name))
+        np.testing.assert_array_equal(array[[1, 3]], np.asarray(getattr(whole, name))[:2], err_msg=name)
+        assert np.isnan(array[0 if name == "log_q" else 2]).all()
+
+
+def test_what_a_member_cannot_give_is_said_before_the_first_row_is_computed():
+    class First(Normal):
+        def log_prob(self, theta, y):
+            raise KeyboardInterrupt
+
+    with (
+        pytest.warns(UserWarning, match="rows of mcmc are without `log_q`"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        ds.tabulate({"first": First(0.0, 1.0), "mcmc": Sampler()}, THETA, Y, draws=9)
+
+
+class Counting(Normal):
+    """Counts the rows that it is asked for."""
+
+    rows = 0
+
+    def log_prob(self, theta, y):
+        self.rows += len(theta)
+        return super().log_prob(theta, y)
+
+
+@pytest.mark.parametrize("added", [{"mcmc": Sampler()}, {"density": Density()}, {"last": Normal(0.3, 1.1)}])
+@pytest.mark.filterwarnings("ignore:the rows of")
+def test_added_members_are_computed_and_finished_ones_are_not(tmp_path, added):
+    first = {"a": Counting(0.0, 1.0), "b": Counting(0.1, 0.8)}
+    ds.tabulate(first, THETA, Y, draws=9, directory=tmp_path)
+    table = ds.tabulate({**added, **first}, THETA, Y, draws=9, directory=tmp_path)
+    assert [member.rows for member in first.values()] == [137, 137]
+    whole = ds.tabulate({**added, **first}, THETA, Y, draws=9)
+    assert_same(table, whole)
+    assert table.lacking == whole.lacking
+    assert_same(whole, ds.tabulate({**first, **added}, THETA, Y, draws=9, directory=tmp_path).select(whole.names))
+    with pytest.raises(ds.StaleError, match="names was"):
+        ds.tabulate(first, THETA, Y, draws=9, directory=tmp_path)
+
+
+def test_a_killed_tabulation_of_added_members_continues(tmp_path, monkeypatch):
+    ds.tabulate({"a": Normal(0.0, 1.0)}, THETA, Y, draws=9, directory=tmp_path)
+    members = {"b": Normal(0.1, 0.8), "a": Counting(0.0, 1.0)}
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredParts, "table", lambda self, header: None)  # as if killed just before the end
+        ds.tabulate(members, THETA, Y, draws=9, directory=tmp_path)
+    members["b"] = Raising(0.1, 0.8)
+    assert_same(
+        ds.tabulate(members, THETA, Y, draws=9, directory=tmp_path),
+        ds.tabulate({"b": Normal(0.1, 0.8), "a": Normal(0.0, 1.0)}, THETA, Y, draws=9),
+    )
+    assert members["a"].rows == 0
 
 
 def test_without_draws_only_densities_are_asked_for():
@@ -456,7 +518,11 @@ class Sometimes:
 
 def test_a_member_that_cannot_travel_is_left_out(tmp_path):
     theta = np.ones((5, 1))
-    with pytest.warns(UserWarning, match="1 of 2 members are left out. held"), ThreadPoolExecutor(1) as pool:
+    with (
+        pytest.warns(UserWarning, match="rows of held are without"),
+        pytest.warns(UserWarning, match="1 of 2 members are left out. held"),
+        ThreadPoolExecutor(1) as pool,
+    ):
         table = ds.tabulate({"held": Held(), "fine": Sometimes()}, theta, theta, draws=3, client=pool)
     assert table.names == ("fine",)
 

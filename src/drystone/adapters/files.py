@@ -197,8 +197,9 @@ def from_files(
     """Return the table of members in one file each, as written by :func:`drystone.adapters.to_file`.
 
     Files are checked against each other: they must have the same sizes and simulations, both θ and y. The majority
-    counts as right, so that the message names the files that differ from it. Fields that some files lack are not
-    in the table, with a warning that names these members. Draws stay on disk and are read one member at a time.
+    counts as right, so that the message names the files that differ from it. Fields that some files lack are NaN
+    for these members (:meth:`drystone.Table.has`), with a warning that names them. Draws stay on disk and are read
+    one member at a time.
 
     Args:
         paths: A glob pattern (``"members/*.npz"``) or the files.
@@ -217,7 +218,6 @@ def from_files(
     files = _select_rows("theta", theta, files, left_out)
     files = _select_rows("y", y, files, left_out)
     files = _select_expected(files, expected, left_out)
-    files, fields = _select_fields(files, left_out)
     if left_out:
         lines = "\n".join(f"  {name}: {reason}" for name, reason in left_out.items())
         message = f"{len(left_out)} members are missing or unusable:\n{lines}"
@@ -234,14 +234,16 @@ def from_files(
         raise ValueError(
             "no file has `theta`: write it into the files, ds.adapters.to_file(..., theta=...), or pass `theta`."
         )
+    fields = {key for file in files for key in file.shapes}
     stacked: dict[str, Any] = {
-        key: np.stack([file.arrays[key] for file in files]) for key in fields - {"draws", "quantiles"}
+        key: np.stack([_array(file, key, files) for file in files]) for key in fields - {"draws", "quantiles"}
     }
     return Table(
         theta,
         y=y,
         draws=FileDraws(files) if "draws" in fields else None,
         quantiles=_quantiles(files) if "quantiles" in fields else None,
+        lacking={key: [file.name for file in files if key not in file.shapes] for key in fields},
         names=[file.name for file in files],
         parameters=parameters,
         left_out=dict(left_out),
@@ -269,11 +271,11 @@ class LeftOut(dict[str, str]):
 
 
 class FileDraws:
-    """Draws (K, N, S, d) in one file per member, each read on access."""
+    """Draws (K, N, S, d) in one file per member, each read on access; NaN for members without."""
 
     def __init__(self, files: Sequence[MemberFile]) -> None:
-        N, S, *rest = files[0].shapes["draws"]
-        self.paths = [file.path for file in files]
+        N, S, *rest = next(file.shapes["draws"] for file in files if "draws" in file.shapes)
+        self.paths = [file.path if "draws" in file.shapes else None for file in files]
         self.shape = (len(files), N, S, *(rest or [1]))
         self.dtype = np.result_type(*(file.dtype for file in files if file.dtype is not None))
         self.ndim = 4
@@ -284,7 +286,10 @@ class FileDraws:
     def __getitem__(self, key: Any) -> np.ndarray:
         first, *rest = key if isinstance(key, tuple) else (key,)
         if isinstance(first, int | np.integer):
-            with opened(self.paths[first]) as arrays:
+            path = self.paths[first]
+            if path is None:
+                return np.full(self.shape[1:], np.nan)[tuple(rest)]
+            with opened(path) as arrays:
                 return np.asarray(arrays["draws"][...], self.dtype).reshape(self.shape[1:])[tuple(rest)]
         return np.stack([self[(int(k), *rest)] for k in np.arange(len(self))[first]])
 
@@ -392,28 +397,14 @@ def _flat(array: np.ndarray) -> np.ndarray:
     return array.reshape(len(array), int(np.prod(array.shape[1:])))
 
 
-def _select_fields(files: list[MemberFile], left_out: LeftOut) -> tuple[list[MemberFile], set[str]]:
-    """Return the files and the fields that all have; if there is none, the files with the most common fields."""
-    if not files:
-        return files, set()
-    common = set.intersection(*(set(file.shapes) for file in files))
-    if not common:
-        fields = _most_common([tuple(file.shapes) for file in files])
-        for file in files:
-            if tuple(file.shapes) != fields:
-                own, others = ", ".join(file.shapes), ", ".join(fields)
-                left_out.note(file.name, file.path, f"has only {own}; others have {others}: nothing in common")
-        return [file for file in files if tuple(file.shapes) == fields], set(fields)
-    return files, common
-
-
 def _warn_of_fields(files: list[MemberFile]) -> None:
     """Warn of fields that only some files have, and name the members that lack them."""
     for key in SCHEMA:
         lacking = [file.name for file in files if key not in file.shapes]
         if 0 < len(lacking) < len(files):
             warnings.warn(
-                f"the table has no `{key}`, which is missing in the files of {first_few(lacking)}.", stacklevel=3
+                f"the files of {first_few(lacking)} have no `{key}`: fits that need it leave these members out.",
+                stacklevel=3,
             )
 
 
@@ -449,7 +440,15 @@ def _most_common(values: list[Any]) -> Any:
 
 
 def _quantiles(files: Sequence[MemberFile]) -> dict[float, np.ndarray]:
-    if "levels" not in files[0].arrays:
-        raise ValueError(f"{files[0].path} has `quantiles` but not their `levels`.")
-    stacked = np.stack([file.arrays["quantiles"] for file in files], 1)
-    return dict(zip(map(float, files[0].arrays["levels"]), stacked, strict=True))
+    first = next(file for file in files if "quantiles" in file.arrays)
+    if "levels" not in first.arrays:
+        raise ValueError(f"{first.path} has `quantiles` but not their `levels`.")
+    stacked = np.stack([_array(file, "quantiles", files) for file in files], 1)
+    return dict(zip(map(float, first.arrays["levels"]), stacked, strict=True))
+
+
+def _array(file: MemberFile, key: str, files: Sequence[MemberFile]) -> np.ndarray:
+    """Return a field of a file, or NaN of the shape that other files have."""
+    if key in file.arrays:
+        return file.arrays[key]
+    return np.full(next(other.arrays[key].shape for other in files if key in other.arrays), np.nan)

@@ -98,6 +98,10 @@ class CheckedMember:
                 f"other arguments than a member's; wrap it: ds.adapters.from_{library}(...)."
             )
 
+    def has(self, method: str) -> bool:
+        """Return whether the member has a method, ``log_prob`` or ``sample``."""
+        return getattr(self.posterior, method, None) is not None
+
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return log q(θ_n | y_n), (N,), for paired rows theta (N, d) and y (N, ...)."""
         self._check_has("log_prob", "density")
@@ -146,7 +150,7 @@ class CheckedMember:
                 raise ValueError(f"member {self.name!r} changed `{name}` in place; work on a copy.")
 
     def _check_has(self, name: str, noun: str) -> None:
-        if getattr(self.posterior, name, None) is None:
+        if not self.has(name):
             raise IntractableError(
                 f"member {self.name!r} ({type(self.posterior).__name__}) has no `{name}`, so no {noun}. "
                 "Use a score and a form that do not need it, or leave the member out."

@@ -151,7 +151,7 @@ def _fold(train: Problem, test: Table, orders: list[np.ndarray]) -> _Fold:
     return _Fold(
         stacked=stacked,
         best=float(single_member_scores(test.select(members=[best]), score)[0]),
-        uniform=losses(uniform(test), score)[0],
+        uniform=losses(uniform(test, score.needs), score)[0],
         greedy=[fit.evaluate(test.select(members=list(fit.names)))["loss"] for fit in _greedy(train, best)],
         random=[[*(held_out(order[:m]) for m in sizes(K)[:-1]), stacked] for order in orders],
         # Without a member that is not used the fit is the same.

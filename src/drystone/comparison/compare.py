@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from drystone._parallel import one_thread
-from drystone.comparison.methods import BEST, UNIFORM, Fits, missing, name_fits, single, uniform
+from drystone.comparison.methods import BEST, UNIFORM, Fits, able, missing, name_fits, single, uniform
 from drystone.comparison.metric import METRICS, Metric
 from drystone.comparison.result import Comparison, MethodResult, MetricResult
 from drystone.estimate import Estimate, bootstrap_weights, standard_error
@@ -99,7 +99,8 @@ def _compare_by(
         if not metric.needs <= table.gives:
             raise ValueError(f"needs {', '.join(sorted(metric.needs))}; the table gives {', '.join(table.gives)}.")
     chosen = _best_member(metric, validation)
-    best, even = (_measure(metric, view, weightings) for view in (single(test, chosen), uniform(test)))
+    references = single(test, chosen), uniform(test, metric.needs)
+    best, even = (_measure(metric, view, weightings) for view in references)
     measured, skipped = {BEST: best, UNIFORM: even}, {}
     for name, fit in fits.items():
         if lacking := missing(fit, test, metric.needs):
@@ -125,7 +126,8 @@ def _compare_by(
 
 def _best_member(metric: Metric, validation: Table) -> int:
     """Return the member with the lowest score on the validation rows."""
-    scores = [float(metric.score(single(validation, k))) for k in range(validation.K)]
+    has = able(validation, metric.needs)
+    scores = [float(metric.score(single(validation, k))) if has[k] else np.nan for k in range(validation.K)]
     if np.isnan(scores).all():
         raise ValueError(f"no member has a finite {metric.name} on the validation rows.")
     return int(np.nanargmin(scores))

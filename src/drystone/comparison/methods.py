@@ -19,6 +19,7 @@ __all__ = [
     "BEST",
     "UNIFORM",
     "Fits",
+    "able",
     "gap_to_exact",
     "methods",
     "missing",
@@ -56,9 +57,15 @@ def single(table: Table, k: int) -> View:
     return Stacking.single(table.names, k).view(table)
 
 
-def uniform(table: Table) -> View:
-    """Return the mixture of all members with the same weight."""
-    return Stacking.uniform(table.names).view(table)
+def able(table: Table, needs: Collection[str]) -> np.ndarray:
+    """Return which members have some statistics, (K,) of bool."""
+    return np.logical_and.reduce([np.ones(table.K, bool), *(table.has(need) for need in needs)])
+
+
+def uniform(table: Table, needs: Collection[str]) -> View:
+    """Return the mixture of all members that have some statistics, with the same weight."""
+    names = [table.names[k] for k in np.flatnonzero(able(table, needs))]
+    return Stacking.uniform(table.names, members=names).view(table)
 
 
 def methods(table: Table, fits: Fits, needs: Collection[str]) -> dict[str, View]:
@@ -71,14 +78,17 @@ def methods(table: Table, fits: Fits, needs: Collection[str]) -> dict[str, View]
         fits: a stacking, or several by name.
         needs: the statistics that are looked at, of log_q, rank, mean, moments, interval, draws.
     """
-    able = {name: fit for name, fit in name_fits(fits).items() if not missing(fit, table, needs)}
-    return {UNIFORM: uniform(table), **{name: fit.view(table) for name, fit in able.items()}}
+    giving = {name: fit for name, fit in name_fits(fits).items() if not missing(fit, table, needs)}
+    return {UNIFORM: uniform(table, needs), **{name: fit.view(table) for name, fit in giving.items()}}
 
 
 def missing(fit: Stacking, table: Table, needs: Collection[str]) -> list[str]:
     """Return the statistics that a fit cannot give on the rows of a table."""
-    form = fit.form
-    return [need for need in sorted(needs) if need not in form.gives or form.requires(need) not in table.gives]
+    form, active = fit.form, {fit.names[k] for k in fit.form.active_members(fit.params)[0]}
+    used = [name in active for name in table.names]
+    return [
+        need for need in sorted(needs) if need not in form.gives or not table.has(form.requires(need))[used].all()
+    ]
 
 
 def gap_to_exact(exact: ArrayLike, test: Table, fits: Fits, best: str) -> dict[str, Estimate]:

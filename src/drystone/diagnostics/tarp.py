@@ -55,13 +55,15 @@ def tarp(
 
     def share(draws: np.ndarray) -> np.ndarray:
         """Return u of f_n for draws (N, S, d): (N, 1)."""
+        draws = np.asarray(draws)
         inside = _distance(draws, x[:, None], size) <= _distance(table.theta, x, size)[:, None]
         return middle(inside.mean(1), draws.shape[1])[:, None]
 
     with torch.no_grad():
         drawn = {name: view.draws(seed=seed).numpy() for name, view in methods(table, fits, {"draws"}).items()}
+    has, nothing = table.has("draws"), np.full((table.N, 1), np.nan)
     shares = Ranks(
-        members=np.stack([share(np.asarray(table.draws[k])) for k in range(table.K)]),
+        members=np.stack([share(table.draws[k]) if has[k] else nothing for k in range(table.K)]),
         methods={name: share(draws) for name, draws in drawn.items()},
         names=table.names,
         parameters=("ball",),

@@ -110,7 +110,7 @@ def pool_points(table: Table, points: int = POINTS, levels: tuple[float, ...] = 
         points: how many per member, if it has more draws than that.
         levels: at which each member has a point in any case: there its own quantile is exact.
     """
-    if "draws" in table.gives:
+    if table.has("draws").all():
         S = int(table.draws.shape[2])
         if points >= S:
             at = np.arange(1, S + 1) / (S + 1)

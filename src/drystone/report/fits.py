@@ -57,7 +57,7 @@ def certificate(name: str, fit: Stacking, contribution: Shares, test: Table, tin
         for k in shown
     ]
     dropped = [
-        f"Left out as not finite: {kind} {count_and_first_few(items)}."
+        f"Left out of the fit: {kind} {count_and_first_few(items)}."
         for kind, items in fit.dropped.items()
         if items
     ]

@@ -35,7 +35,10 @@ def members_table(
         bars = [_bar(share.values[k], longest, styles[name].name) for k in at]
         columns[f"{label}, {name}" if len(fits) > 1 else label] = bars
     if "log_q" in test.gives:
-        columns[f"test {LOG_DENSITY.name}"] = [_log_density(log_q, test.row_weights) for log_q in test.log_q]
+        has = test.has("log_q")
+        columns[f"test {LOG_DENSITY.name}"] = [
+            _log_density(log_q, test.row_weights) if has[k] else Cell("–") for k, log_q in enumerate(test.log_q)
+        ]
     if "rank" in test.gives:
         columns[RANK_DISTANCE.name] = [cell(value) for value in _rank_distances(test)]
     if members is not None:

@@ -79,10 +79,12 @@ def observe(
     fits = name_fits(fits)
     if task is not None and "exact" in fits:
         raise ValueError("`fits` may not be called 'exact' where a `task` gives exact draws; rename it.")
-    methods = {**_references(fits, best), **fits}
+    checked = (fit.posterior(members).members for fit in fits.values())
+    samplers = [member.name for of_fit in checked for member in of_fit if member.has("sample")]
+    methods = {**_references(fits, best, samplers), **fits}
     found = {}
     for method, fit in methods.items():
-        if "draws" in fit.form.gives:
+        if _drawable(fit, samplers):
             found[method] = np.asarray(fit.posterior(members).sample((draws,), np.asarray(y), seed=seed))
     if task is not None:
         with suppress(IntractableError):  # of some tasks only the simulator is known
@@ -102,21 +104,28 @@ def observe_row(
     """Return the same from the draws a table holds for one of its rows, without the members themselves."""
     fits = name_fits(fits)
     at_row = table.select(rows=[row])
-    methods = {**_references(fits, best), **fits}
+    samplers = [name for name, able in zip(table.names, table.has("draws"), strict=True) if able]
+    methods = {**_references(fits, best, samplers), **fits}
     found = {
         method: fit.apply(at_row).draws(seed=seed)[0]
         for method, fit in methods.items()
-        if "draws" in fit.form.gives
+        if _drawable(fit, samplers)
     }
     return Observation(label, found, table.theta[row])
 
 
-def _references(fits: Mapping[str, Stacking], best: str | None) -> dict[str, Stacking]:
-    """Return what stackings are held against, over the same members: the best one alone, and equal weights."""
+def _drawable(fit: Stacking, samplers: Sequence[str]) -> bool:
+    """Return whether a fit has draws, and all members that it uses are among those that have."""
+    active = (fit.names[k] for k in fit.form.active_members(fit.params)[0])
+    return "draws" in fit.form.gives and set(samplers).issuperset(active)
+
+
+def _references(fits: Mapping[str, Stacking], best: str | None, samplers: Sequence[str]) -> dict[str, Stacking]:
+    """Return what stackings are held against: the best member alone, and equal weights of those with draws."""
     if not fits:
         raise ValueError("`fits` must hold at least one stacking; got none.")
     fit = next(iter(fits.values()))
-    references = {"uniform": Stacking.uniform(fit.names, parameters=fit.parameters)}
+    references = {"uniform": Stacking.uniform(fit.names, members=samplers, parameters=fit.parameters)}
     if best is not None:
         if best not in fit.names:
             raise ValueError(f"`best` must be the name of a member; got {best!r}, not one of {fit.names[:5]}….")

@@ -39,7 +39,7 @@ def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarra
     K = table.K
     uniform = np.full(K, 1 / K)
     starts = [uniform, 0.99 * np.eye(K)[best] + 0.01 * uniform]
-    if "log_q" in table.gives and blocks.total(table, _not_finite) == (0,):
+    if table.has("log_q").all() and blocks.total(table, _not_finite) == (0,):
         starts.append(SQP().solve(table, Mixture(), LogScore(), 1e-6, seed).params["weights"])
     rng = np.random.default_rng(seed)
     starts.extend(rng.dirichlet(np.ones(K)) for _ in range(n - len(starts)))
@@ -195,7 +195,7 @@ def soft_width(table: Table) -> torch.Tensor:
 
 def _central_levels(table: Table) -> tuple[float, float]:
     """Return levels about one standard deviation either side, or the nearest that are tabulated."""
-    if "draws" in table.gives:
+    if table.has("draws").all():
         return 0.16, 0.84
     levels = np.array(table.levels)
     return levels[np.abs(levels - 0.16).argmin()], levels[np.abs(levels - 0.84).argmin()]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from drystone import forms
+from drystone._messages import first_few
 from drystone.errors import IntractableError
 from drystone.forms import Form
 from drystone.scores import SCORES, Score
 from drystone.table import Table
 
-__all__ = ["check_provided", "check_tractable", "required_statistics"]
+__all__ = ["check_members", "check_provided", "check_tractable", "required_statistics"]
 
 
 def check_tractable(form: Form, score: Score) -> None:
@@ -46,6 +49,14 @@ def check_provided(table: Table, form: Form, score: Score) -> None:
                     f"{term!r} needs intervals, which take at least 2 draws per member and simulation; the table "
                     "has 1. Tabulate more draws, or give `quantiles`."
                 )
+
+
+def check_members(table: Table, needs: Collection[str]) -> None:
+    """Raise if a member of the table, which holds those that a fit uses, lacks a statistic."""
+    for need in sorted(needs):
+        if not (has := table.has(need)).all():
+            names = first_few([name for name, able in zip(table.names, has, strict=True) if not able])
+            raise ValueError(f"the fit uses {names}, which have no {_SOURCES[need]} in this table.")
 
 
 _SOURCES = {

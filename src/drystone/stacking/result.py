@@ -23,7 +23,7 @@ from drystone.forms import Form, Mixture, Shares, View
 from drystone.forms.view import view_of
 from drystone.scores import LogScore, Score, Sum
 from drystone.solvers import Solver, Status
-from drystone.stacking.checks import check_provided, check_tractable, required_statistics
+from drystone.stacking.checks import check_members, check_provided, check_tractable, required_statistics
 from drystone.table import Table, blocks
 from drystone.table.inputs import as_levels, each_level
 from drystone.table.nonfinite import drop_zero_weight_rows
@@ -58,7 +58,8 @@ class Stacking:
             version 0.1; None if nothing was fitted.
         names: the members' names, in the order of the parameters.
         parameters: the names of θ.
-        dropped: what ``nonfinite="drop"`` left out: member names and row numbers.
+        dropped: what was left out: names of members that cannot give what the score needs and, with
+            ``nonfinite="drop"``, of those that are not finite; row numbers.
         notes: what else the user should know.
     """
 
@@ -111,15 +112,27 @@ class Stacking:
 
     @classmethod
     def uniform(
-        cls, names: Sequence[str], *, parameters: Sequence[str] = (), score: Score = LogScore()
+        cls,
+        names: Sequence[str],
+        *,
+        members: Sequence[str] | None = None,
+        parameters: Sequence[str] = (),
+        score: Score = LogScore(),
     ) -> Stacking:
         """Return all members with the same weight, as a mixture that was not fitted; see :meth:`single`.
+
+        Args:
+            names: of all members.
+            members: names of those that share the weight; None for all.
+            parameters: the names of θ, for a posterior.
+            score: evaluated unless another is passed.
 
         Example:
             >>> Stacking.uniform(["left", "right"]).weights
             array([0.5, 0.5])
         """
-        return cls._given(np.full(len(names), 1 / len(names)), names, parameters, score)
+        sharing = np.array([members is None or name in members for name in names])
+        return cls._given(sharing / max(sharing.sum(), 1), names, parameters, score)
 
     @classmethod
     def _given(
@@ -170,9 +183,10 @@ class Stacking:
         score = self.score if score is None else score
         check_tractable(self.form, score)
         check_provided(table, self.form, score)
-        loss, terms = losses(
-            self.view(blocks.prepare(drop_zero_weight_rows(table), required_statistics(self.form, score))), score
-        )
+        needs = required_statistics(self.form, score)
+        view = self.view(blocks.prepare(drop_zero_weight_rows(table), needs))
+        check_members(view.table, needs)
+        loss, terms = losses(view, score)
         return {"loss": loss, **terms}
 
     def apply(self, table: Table) -> Applied:
@@ -339,6 +353,7 @@ class Applied:
         needed = self._form.requires(statistic)
         if needed not in self._view.table.gives:
             raise ValueError(f"the table has no `{needed}`, which `{statistic}` of {self._form!r} needs.")
+        check_members(self._view.table, {needed})
         with torch.no_grad():
             return make().numpy()
 

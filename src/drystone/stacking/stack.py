@@ -49,7 +49,8 @@ def stack(
         tol: stop when the certificate (or the stationarity, where there is none) is below this.
         seed: of random starts.
         nonfinite: what to do with members whose statistics are NaN or +inf, and rows where every density is 0:
-            "raise", or "drop" them and list them in the result.
+            "raise", or "drop" them and list them in the result. Members that lack a statistic the score needs
+            (:meth:`drystone.Table.has`) get weight 0 either way, and are listed and named in a note.
         at: an observation; rows whose y is near it count more, so that the weights are those for this y.
         bandwidth: how near, in standard deviations of y; None for one that leaves a quarter of the rows.
         client: a Dask client, or any executor with ``submit``, to work through a table on disk
@@ -83,7 +84,10 @@ def stack(
     elif bandwidth is not None:
         raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
     table = blocks.prepare(table, required_statistics(form, score), client)
-    cleaned, dropped = _clean(table, form, score, nonfinite)
+    able, note = _able(table, form, score)
+    notes += [note] if note else []
+    cleaned, dropped = _clean(able, form, score, nonfinite)
+    dropped["members"] = [name for name in table.names if name not in able.names or name in dropped["members"]]
     cleaned, note = _without_hopeless(cleaned, form, score)
     notes += [note] if note else []
     kept = np.array([table.names.index(name) for name in cleaned.names])
@@ -171,6 +175,29 @@ def _overall(form: Form, params: Mapping[str, np.ndarray], table: Table, score: 
         return f"not known: {error}"
 
 
+def _able(table: Table, form: Form, score: Score) -> tuple[Table, str]:
+    """Return the table of the members that can give what the score needs, and a note that names the others."""
+    needs = sorted(required_statistics(form, score))
+    lacking = {need: ~table.has(need) for need in needs}
+    unable = np.logical_or.reduce(list(lacking.values()))
+    if not unable.any():
+        return table, ""
+    if unable.all():
+        without = "; ".join(f"`{need}`: {_names(table, lacking[need])}" for need in needs if lacking[need].any())
+        raise ValueError(
+            f"no member has all that {score!r} with {form!r} needs. Members without {without}. Use a score that "
+            "needs less, or tabulate members that have it."
+        )
+    reasons = [f"{_names(table, lacking[need])} (no `{need}`)" for need in needs if lacking[need].any()]
+    return table.select(members=~unable), (
+        f"without weight, because the score needs what they cannot give: {', '.join(reasons)}."
+    )
+
+
+def _names(table: Table, members: np.ndarray) -> str:
+    return first_few([table.names[k] for k in np.flatnonzero(members)])
+
+
 def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Table, dict[str, list[Any]]]:
     """Return the table without what cannot be used, and the list of that; or an error that names it."""
     if nonfinite not in ("raise", "drop"):
@@ -214,10 +241,9 @@ def _without_hopeless(table: Table, form: Form, score: Score) -> tuple[Table, st
     hopeless = form.hopeless_members(table)
     if not hopeless.any() or hopeless.all():
         return table, ""
-    names = first_few([table.names[k] for k in np.flatnonzero(hopeless)])
     return table.select(members=~hopeless), (
-        f"{names}: a thousand times further from the truth than parameters drawn at random, so without weight; "
-        "the fit and its certificate are those of the other members."
+        f"{_names(table, hopeless)}: a thousand times further from the truth than parameters drawn at random, so "
+        "without weight; the fit and its certificate are those of the other members."
     )
 
 

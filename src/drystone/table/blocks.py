@@ -152,6 +152,7 @@ def extract(table: Table, needs: Iterable[str], rows: Selection) -> Table:
         row_weights=part._weights,
         left_out=part.left_out,
         S=part.S,
+        lacking=part.lacking,
         **as_arguments(values),
     )
 

@@ -35,6 +35,7 @@ __all__ = [
     "Writer",
     "check_format",
     "from_dataset",
+    "lacking",
     "left_out",
     "load",
     "named_axes",
@@ -69,7 +70,7 @@ def to_dataset(table: Table) -> xarray.Dataset:
         coords["level"] = sorted(quantiles)
         arrays["quantiles"] = np.stack([quantiles[level] for level in coords["level"]])
     data = {name: (named_axes(AXES[name], array.ndim), array) for name, array in arrays.items()}
-    return xarray.Dataset(data, coords, _attributes(table.left_out, table.S))
+    return xarray.Dataset(data, coords, _attributes(table.left_out, table.S, table.lacking))
 
 
 def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
@@ -87,9 +88,11 @@ def _arrays(table: Table) -> dict[str, Any]:
     return arrays | as_arguments({key: table._statistic(key) for key in table._source.keys})
 
 
-def _attributes(left_out: Mapping[str, str], S: int | None) -> dict[str, Any]:
+def _attributes(
+    left_out: Mapping[str, str], S: int | None, lacking: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     """Return the attributes of a file; names of members and parameters come besides."""
-    attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION, "lacking": json.dumps(dict(lacking))}
     if left_out:
         attributes["left_out"] = json.dumps(dict(left_out))
     if S is not None:
@@ -102,6 +105,11 @@ def left_out(attributes: Mapping[Any, Any]) -> dict[str, str]:
     return json.loads(attributes.get("left_out", "{}"))
 
 
+def lacking(attributes: Mapping[Any, Any]) -> dict[str, list[str]] | None:
+    """Return the members without a statistic, by statistic; None if the file, of version 0.1, does not say."""
+    return json.loads(attributes["lacking"]) if "lacking" in attributes else None
+
+
 def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     check_format(attributes)
     arguments: dict[str, Any] = {name: arrays[name] for name in AXES if name in arrays}
@@ -111,7 +119,7 @@ def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) 
         [str(value) for value in np.atleast_1d(attributes.get(dim, arrays.get(dim, ())))]
         for dim in dimensions("Kd")
     )
-    arguments["left_out"] = left_out(attributes)
+    arguments["left_out"], arguments["lacking"] = left_out(attributes), lacking(attributes)
     arguments["S"] = int(attributes["S"]) if "S" in attributes else None
     return arguments
 
@@ -138,12 +146,25 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
         return
     with Writer(path, table.N, table.names, table.parameters) as new:
         start, new.left_out, new.S = 0, table.left_out, table.S
+        having = {
+            name: [k for k, member in enumerate(table.names) if member not in members]
+            for name, members in table.lacking.items()
+        }
         for arrays in blocks.each(table, _arrays):
             draws = arrays.pop("draws", ())
+            for name in arrays.keys() & having.keys():
+                new.write(start, having[name], **{name: _of_members(arrays.pop(name), having[name])})
             new.write(start, **arrays)
-            for k in range(len(draws)):  # one by one: they may lie in files themselves
+            for k in having.get("draws", range(len(draws))):  # one by one: they may lie in files themselves
                 new.write(start, [k], draws=np.asarray(draws[k])[None])
             start += len(arrays["theta"])
+
+
+def _of_members(arrays: Any, members: list[int]) -> Any:
+    """Return some members of a statistic (K, N, ...), or of each level of the quantiles."""
+    if isinstance(arrays, Mapping):
+        return {level: array[members] for level, array in arrays.items()}
+    return arrays[members]
 
 
 def open_rows(path: str | os.PathLike[str], memory: int) -> StoredRows:
@@ -195,7 +216,7 @@ class Writer:
         self.path, self.rows, self.names, self.parameters, self.block = path, rows, list(names), parameters, block
         self.left_out: Mapping[str, str] = {}
         self.S: int | None = None
-        self._written: dict[str, int] = {}
+        self._written: dict[str, np.ndarray] = {}  # rows, by member where there are members
         self._levels: list[float] = []
         self._exit = ExitStack()
 
@@ -231,7 +252,8 @@ class Writer:
 
         Args:
             start: the first row.
-            members: positions of the members whose statistics ``arrays`` hold.
+            members: positions of the members whose statistics ``arrays`` hold. A member for which a statistic is
+                never written is one that lacks it.
             quantiles: ``{level: (members, rows, d)}``, the same levels always.
             arrays: any of theta, y, row_weights, log_q, rank, mean, cov, draws, with the axes of
                 :class:`drystone.Table`.
@@ -259,6 +281,7 @@ class Writer:
             raise ValueError(f"`{name}` has rows {start} to {start + n} of a table of {self.rows}.")
         if name not in self._group:
             self._create(name, values, axis)
+            self._written[name] = np.zeros(len(self.names) if axis else 1, int)
         array: Any = self._group[name]
         stretch = slice(start, start + n)
         if axis == 0:
@@ -267,7 +290,7 @@ class Writer:
             array[(slice(None),) * axis + (stretch,)] = values
         else:
             array.oindex[(slice(None),) * (axis - 1) + (members, stretch)] = values
-        self._written[name] = self._written.get(name, 0) + n * (len(members) if axis else 1)
+        self._written[name][members if axis else 0] += n
 
     def _create(self, name: str, values: np.ndarray, axis: int) -> None:
         before = (*values.shape[: axis - 1], len(self.names)) if axis else ()
@@ -286,10 +309,16 @@ class Writer:
         )
 
     def _finish(self) -> None:
+        lacking: dict[str, list[str]] = {}
         for name, written in self._written.items():
-            expected = self.rows * (1 if name in ROW_ARRAYS else len(self.names))
-            if written != expected:
-                raise ValueError(f"`{name}` was written for {written} of {expected} rows and members.")
+            without = written == 0
+            if (written[~without] != self.rows).any():
+                raise ValueError(
+                    f"`{name}` was written for {written.sum()} of {self.rows * written.size} rows and members; it "
+                    "must be written for all rows of a member, or for none."
+                )
+            if without.any():
+                lacking[name] = [self.names[k] for k in np.flatnonzero(without)]
         if "theta" not in self._written or len(self._written) == 1:
             raise ValueError("a Table needs `theta` and at least one statistic of the members; got none.")
         theta: Any = self._group["theta"]
@@ -298,7 +327,7 @@ class Writer:
             levels = np.array(self._levels)
             self._group.create_array("level", data=levels, dimension_names=("level",))
         named = dict(zip(dimensions("Kd"), (self.names, list(parameters)), strict=True))
-        self._group.attrs.update({**_attributes(self.left_out, self.S), **named})
+        self._group.attrs.update({**_attributes(self.left_out, self.S, lacking), **named})
         seal(self._temporary)
 
 

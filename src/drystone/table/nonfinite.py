@@ -15,7 +15,10 @@ __all__ = ["count_nonfinite", "drop_zero_weight_rows", "name_members"]
 
 
 def count_nonfinite(table: Table, needs: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return at how many rows capabilities cannot be used, (needs, K), and the rows where every density is 0."""
+    """Return at how many rows capabilities cannot be used, (needs, K), and the rows where every density is 0.
+
+    Members that lack a capability altogether are not counted: they are known by :meth:`drystone.Table.has`.
+    """
     counts, empty, before = 0, [], 0
     for of_block, impossible, n in blocks.each(table, _count_in_block, needs):
         counts, before = counts + of_block, before + n
@@ -36,7 +39,9 @@ def drop_zero_weight_rows(table: Table) -> Table:
 
 def _count_in_block(block: Table, needs: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int]:
     counts = np.array([_unusable(block, need).sum(1) for need in needs])
-    impossible = (block.log_q == -np.inf).all(0).nonzero()[0] if "log_q" in needs else np.empty(0, int)
+    impossible = np.empty(0, int)
+    if "log_q" in needs:
+        impossible = (block.log_q[block.has("log_q")] == -np.inf).all(0).nonzero()[0]
     return counts, impossible, block.N
 
 
@@ -47,9 +52,8 @@ def _unusable(block: Table, need: str) -> np.ndarray:
         # Intervals of a table without levels are still to be derived from draws.
         keys += (block.levels or ["draws"]) if name == "quantiles" else [name]
     arrays = {key: block._statistic(key) for key in keys}
-    return np.array(
-        [
-            np.logical_or.reduce([~usable(key, np.asarray(array[k])) for key, array in arrays.items()])
-            for k in range(block.K)
-        ]
-    )
+    unusable = np.zeros((block.K, block.N), bool)
+    for k in np.flatnonzero(block.has(need)):
+        of_member = (~usable(key, np.asarray(array[k])) for key, array in arrays.items())
+        unusable[k] = np.logical_or.reduce(list(of_member))
+    return unusable

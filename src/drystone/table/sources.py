@@ -50,6 +50,10 @@ class MemoryRows:
         """Return ``theta`` or ``y``."""
         return self._arrays[name]
 
+    def dtype(self, key: Key) -> np.dtype:
+        """Return the type of a statistic held."""
+        return self._statistics[key].dtype
+
     def statistic(self, key: Key) -> Any:
         """Return a statistic, (K, N, ...); one that is not held is derived from draws, member by member."""
         if key not in self._statistics:
@@ -205,6 +209,10 @@ class StoredRows:
     def has_data(self) -> bool:
         """Whether there is ``y``."""
         return "y" in self.store.group
+
+    def dtype(self, key: Key) -> np.dtype:
+        """Return the type that a statistic is read with."""
+        return self.store.array("draws").dtype if key == "draws" else np.dtype(float)
 
     def array(self, name: str) -> np.ndarray:
         """Read ``theta`` or ``y``, if it fits into memory."""

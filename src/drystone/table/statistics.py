@@ -26,6 +26,7 @@ __all__ = [
     "derive",
     "keys_from_draws",
     "level_key",
+    "name_of",
     "quantile",
     "quantile_places",
     "share_below",
@@ -133,6 +134,11 @@ def level_key(level: float) -> float:
     return round(float(level), 12)
 
 
+def name_of(key: Key) -> str:
+    """Return the name of a statistic by key: ``"quantiles"`` for a level."""
+    return key if isinstance(key, str) else "quantiles"
+
+
 def axes_of(key: Key) -> str:
     """Return the axes of a statistic by key; quantiles at one level have no axis of levels."""
     return _of_key(key).axes.removeprefix("L")
@@ -201,7 +207,7 @@ def as_arguments(columns: Mapping[Key, A]) -> dict[str, Any]:
 
 
 def _of_key(key: Key) -> StoredStatistic:
-    return SCHEMA[key if isinstance(key, str) else "quantiles"]
+    return SCHEMA[name_of(key)]
 
 
 def _keys(name: str, levels: Iterable[float]) -> tuple[Key, ...]:

@@ -18,8 +18,18 @@ from drystone._messages import count_and_first_few
 from drystone.estimate import effective_rows
 from drystone.table import blocks, disk
 from drystone.table.inputs import Selection, check_shares, positions, scaled_weights, unique_names
+from drystone.table.join import joined
 from drystone.table.sources import MemoryRows, StoredRows
-from drystone.table.statistics import SCHEMA, Key, axes_of, capabilities, level_key, share_below
+from drystone.table.statistics import (
+    CAPABILITIES,
+    SCHEMA,
+    Key,
+    axes_of,
+    capabilities,
+    level_key,
+    name_of,
+    share_below,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -39,6 +49,9 @@ class Table:
     Any of the statistics may be missing; ``rank``, ``mean``, ``cov`` and ``quantiles`` are derived from
     ``draws`` when asked for, one member at a time, so deriving them never holds a second copy of the draws.
 
+    Members may have different statistics (MCMC draws have no density, some densities no sampler): the rows of one
+    that lacks a statistic are NaN, and :meth:`has` tells which members have it.
+
     Args:
         theta: true parameters, (N, d).
         y: data, (N, ...). Only forms and statistics that look at the data need it.
@@ -53,6 +66,8 @@ class Table:
         row_weights: a_n ≥ 0, (N,); scaled to sum 1. Importance weights if θ came from a proposal.
         left_out: members that could not be tabulated, and why; for the record.
         S: how many draws stood behind ``rank``, if the draws are not given; calibration bands look at it.
+        lacking: names of the members that cannot give a statistic, by statistic; None for those whose rows of it
+            are all NaN, where other members have it.
 
     Attributes:
         names: The members' names.
@@ -60,6 +75,7 @@ class Table:
         S: How many draws per member and simulation, held or behind the ranks; None if that is not known.
         weighted: Whether row weights were given.
         left_out: Members that could not be tabulated, and why.
+        lacking: Names of the members without a statistic, by statistic; those that all members have are not in it.
 
     Example:
         >>> import numpy as np
@@ -74,6 +90,7 @@ class Table:
     S: int | None
     weighted: bool
     left_out: dict[str, str]
+    lacking: dict[str, tuple[str, ...]]
 
     def __init__(
         self,
@@ -90,6 +107,7 @@ class Table:
         row_weights: ArrayLike | None = None,
         left_out: Mapping[str, str] | None = None,
         S: int | None = None,
+        lacking: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         sizes: dict[str, int] = {}
         arrays = {"theta": _checked_theta(theta, sizes)}
@@ -101,13 +119,15 @@ class Table:
             arrays["y"] = as_numpy(y)
             if arrays["y"].ndim == 0 or len(arrays["y"]) != N:
                 raise ValueError(f"`y` must have N = {N} rows; got shape {arrays['y'].shape}.")
+        names = unique_names("names", names, K, "member")
         self._fill(
             MemoryRows(N, arrays, statistics),
-            unique_names("names", names, K, "member"),
+            names,
             unique_names("parameters", parameters, sizes["d"], "theta"),
             None if row_weights is None else scaled_weights(row_weights, N),
             dict(left_out or {}),
             sizes.get("S", S),
+            _without_rows(statistics, names) if lacking is None else lacking,
         )
 
     def _fill(
@@ -118,11 +138,15 @@ class Table:
         weights: np.ndarray | None,
         left_out: dict[str, str],
         S: int | None,
+        lacking: Mapping[str, Sequence[str]],
     ) -> None:
         """Set all attributes. Weights are None for equal ones, which a table on disk does not hold."""
         self._source, self.names, self.parameters = source, names, parameters
         self._weights, self.weighted = weights, weights is not None
         self.left_out, self.S = left_out, S
+        held = {name_of(key) for key in source.keys}
+        derivable = [name for name, statistic in SCHEMA.items() if statistic.from_draws and name not in held]
+        self.lacking = _in_order({**lacking, **dict.fromkeys(derivable, lacking.get("draws", ()))}, names)
         self._cache: dict[Any, Any] = {}
 
     def _with(self, source: MemoryRows | StoredRows, weights: np.ndarray | None) -> Table:
@@ -157,8 +181,32 @@ class Table:
 
     @property
     def gives(self) -> frozenset[str]:
-        """The statistics this table can provide: of log_q, rank, mean, moments, interval, draws."""
-        return capabilities(self._source.keys)
+        """The statistics that a member can provide: of log_q, rank, mean, moments, interval, draws."""
+        if not self.lacking:
+            return capabilities(self._source.keys)
+        return frozenset().union(*map(self._gives_of, self.names))
+
+    def has(self, statistic: str) -> np.ndarray:
+        """Return which members give a statistic, (K,) of bool.
+
+        Args:
+            statistic: of log_q, rank, mean, moments, interval, draws.
+
+        Example:
+            >>> log_q = np.array([[-1.0, -2.0], [np.nan, np.nan]])
+            >>> Table(np.zeros((2, 1)), log_q=log_q, names=["flow", "chains"]).has("log_q")
+            array([ True, False])
+        """
+        if statistic not in CAPABILITIES:
+            raise ValueError(f"`statistic` must be one of {', '.join(CAPABILITIES)}; got {statistic!r}.")
+        if not self.lacking:
+            return np.full(self.K, statistic in self.gives)
+        return np.array([statistic in self._gives_of(name) for name in self.names])
+
+    def _gives_of(self, member: str) -> frozenset[str]:
+        """Return what one member gives."""
+        lacking = {name for name, members in self.lacking.items() if member in members}
+        return capabilities([key for key in self._source.keys if name_of(key) not in lacking])
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -181,7 +229,7 @@ class Table:
 
     @property
     def log_q(self) -> np.ndarray:
-        """log q_k(θ_n | y_n), (K, N)."""
+        """log q_k(θ_n | y_n), (K, N); NaN for members without a density."""
         return self._held("log_q")
 
     @property
@@ -268,7 +316,19 @@ class Table:
             weights = None
         selected = self._with(source, weights)
         selected.names = tuple(self.names[i] for i in k)
+        selected.lacking = _in_order(self.lacking, selected.names)
         return selected
+
+    def join(self, other: Table) -> Table:
+        """Return the table of the members of both, which must be of the same rows; in memory.
+
+        A statistic that only one of them has is kept, with rows of NaN for the members of the other. Of the levels
+        of quantiles, and of the draws if their numbers differ, those are kept that both have, with a warning.
+
+        Args:
+            other: a table with the same ``theta``, ``y``, row weights and parameters, and members of other names.
+        """
+        return Table(**joined(self, other))
 
     def split(self, fraction: float = 0.5, seed: int = 0) -> tuple[Table, Table]:
         """Return two tables of disjoint rows, ``fraction`` of them in the first, chosen at random by ``seed``."""
@@ -327,6 +387,7 @@ class Table:
             None if weights is None else scaled_weights(weights, source.N),
             disk.left_out(attributes),
             store.array("draws").shape[2] if "draws" in source.keys else attributes.get("S"),
+            disk.lacking(attributes) or {},
         )
         return table
 
@@ -378,6 +439,25 @@ def _checked_statistics(values: Mapping[str, Any], sizes: dict[str, int]) -> dic
     if "rank" in statistics:
         check_shares(statistics["rank"])
     return statistics
+
+
+def _without_rows(statistics: Mapping[Key, Any], names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the members whose rows of a statistic are all NaN, where those of others are not, by statistic."""
+    lacking: dict[str, list[str]] = {}
+    for key, array in statistics.items():
+        if not isinstance(array, np.ndarray):  # in files, which say themselves what they hold
+            continue
+        # The first row tells of most members that they have it; only of the others is more looked at.
+        empty = [bool(np.isnan(rows[:1]).all() and np.isnan(rows).all()) for rows in array]
+        if any(empty) and not all(empty):
+            lacking[name_of(key)] = [name for name, without in zip(names, empty, strict=True) if without]
+    return lacking
+
+
+def _in_order(lacking: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the members without a statistic in the order of ``names``; those not among them are left out."""
+    ordered = {key: tuple(name for name in names if name in set(members)) for key, members in lacking.items()}
+    return {key: members for key, members in ordered.items() if members}
 
 
 def _checked_draws(draws: Any, sizes: dict[str, int]) -> Any:

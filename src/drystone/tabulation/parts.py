@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from drystone._files import recover, replacing
 from drystone._resume import Record, continue_or_start
 from drystone.table import Table
-from drystone.table.statistics import Key, as_arguments
+from drystone.table.statistics import Key, as_arguments, name_of
 from drystone.tabulation.job import Job, Part, too_slow
 
 __all__ = ["InMemoryParts", "Outcomes", "StoredParts", "TableHeader", "read_table"]
@@ -54,6 +54,15 @@ class Outcomes:
             else:
                 self._types[key] = np.result_type(part.statistics[key], self._types.get(key, np.bool_))
 
+    def add_finished(self, table: Table, keys: Sequence[Key]) -> None:
+        """Add the members of a finished table that has these statistics, or some of them."""
+        held = table._source.keys
+        for key in keys:
+            without = table.lacking.get(name_of(key), ()) if key in held else table.names
+            self._without[key].update(without)
+            if key in held:
+                self._types[key] = np.result_type(table._source.dtype(key), self._types.get(key, np.bool_))
+
     @property
     def names(self) -> list[str]:
         """The members that did not fail."""
@@ -61,15 +70,25 @@ class Outcomes:
 
     @property
     def dtypes(self) -> dict[Key, np.dtype]:
-        """The statistics that all members in ``names`` have, each with a type wide enough for all."""
-        return {key: dtype for key, dtype in self._types.items() if self._without[key].isdisjoint(self.names)}
+        """The statistics of the members in ``names``, each with a type wide enough for all, and for NaN."""
+        having = {
+            key: dtype for key, dtype in self._types.items() if not self._without[key].issuperset(self.names)
+        }
+        without = self.lacking
+        return {
+            key: np.result_type(dtype, np.float32) if name_of(key) in without else dtype
+            for key, dtype in having.items()
+        }
 
-    def lacking(self) -> dict[tuple[Key, ...], list[str]]:
-        """Return the statistics that some members in ``names`` lack, with the names of those members."""
-        keys_by_names: dict[tuple[str, ...], list[Key]] = defaultdict(list)
+    @property
+    def lacking(self) -> dict[str, list[str]]:
+        """The members in ``names`` that lack a statistic, by its name."""
+        lacking: dict[str, list[str]] = {}
         for key in self._types:
-            keys_by_names[tuple(name for name in self.names if name in self._without[key])].append(key)
-        return {tuple(keys): list(names) for names, keys in keys_by_names.items() if names}
+            members = [name for name in self.names if name in self._without[key]]
+            if members and len(members) < len(self.names):
+                lacking[name_of(key)] = members
+        return lacking
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +99,8 @@ class TableHeader:
         theta, y, row_weights: The rows.
         names: Members that did not fail.
         parameters: Names of θ.
-        dtypes: The statistics that all of these members have, with their types; quantiles by level.
+        dtypes: The statistics that some of these members have, with their types; quantiles by level.
+        lacking: The members that lack a statistic, by its name.
         failed: Reasons of failure by member.
         S: Number of draws behind the ranks, if there are any.
     """
@@ -91,6 +111,7 @@ class TableHeader:
     names: Sequence[str]
     parameters: Sequence[str]
     dtypes: Mapping[Key, np.dtype]
+    lacking: Mapping[str, Sequence[str]]
     failed: Mapping[str, str]
     S: int | None
 
@@ -107,6 +128,8 @@ class InMemoryParts:
         self.names, self.N = names, N
         self.arrays: dict[Key, np.ndarray] = {}
 
+    earlier: Table | None = None
+
     def find(self, job: Job) -> Part | None:
         """Return None: memory holds nothing of an earlier call."""
         return None
@@ -121,8 +144,10 @@ class InMemoryParts:
             self.arrays[key][self.names.index(job.member.name), job.start : job.start + len(rows)] = rows
 
     def table(self, header: TableHeader) -> Table:
-        """Return the table of the members that did not fail, with the statistics that all of them have."""
-        arrays = {key: self.arrays.pop(key) for key in header.dtypes}
+        """Return the table of the members that did not fail; where one lacks a statistic there is NaN."""
+        arrays = {key: self.arrays.pop(key).astype(dtype, copy=False) for key, dtype in header.dtypes.items()}
+        for key, array in arrays.items():
+            array[[self.names.index(name) for name in header.lacking.get(name_of(key), ())]] = np.nan
         if header.failed:
             positions = [self.names.index(name) for name in header.names]
             arrays = {key: array[positions] for key, array in arrays.items()}
@@ -134,6 +159,7 @@ class InMemoryParts:
             row_weights=header.row_weights,
             left_out=header.failed,
             S=header.S,
+            lacking=header.lacking,
             **as_arguments(arrays),
         )
 
@@ -153,24 +179,30 @@ class StoredParts:
 
     Args:
         directory: The directory of all three.
-        record: Settings and inputs of the table; parts or a table made from others are refused.
+        record: Settings and inputs of the table; parts or a table made from others are refused, unless members
+            were added.
+        names: Names of the members.
         rows: Rows per part.
+
+    Attributes:
+        earlier: A finished table of some of the members, or None.
     """
 
-    def __init__(self, directory: Path, record: Record, rows: int) -> None:
-        self.rows = rows
+    def __init__(self, directory: Path, record: Record, names: Sequence[str], rows: int) -> None:
+        self.names, self.rows = names, rows
         self.table_file, self.parts = directory / "table.zarr", directory / "table.parts"
         remedy = "Use another `directory`, or remove table.* there."
-        continue_or_start(directory / "table.json", record, f"the table in '{directory}'", remedy)
+        continue_or_start(directory / "table.json", record, f"the table in '{directory}'", remedy, growing="names")
+        recover(self.table_file)
+        self.earlier = Table.open(self.table_file, MEMORY) if self.table_file.exists() else None
 
     def finished(self) -> Table | None:
-        """Return the finished table, or None if there is none."""
-        recover(self.table_file)
-        if not self.table_file.exists():
+        """Return the finished table, or None if there is none of all members."""
+        if self.earlier is None or not {*self.earlier.names, *self.earlier.left_out} >= set(self.names):
             return None
         table = read_table(self.table_file)
         shutil.rmtree(self.parts, ignore_errors=True)  # they remain if the process was killed just before its end
-        return table
+        return table.select(members=[name for name in self.names if name in table.names])
 
     def find(self, job: Job) -> Part | None:
         """Return the part of a job if an earlier call finished it; warn if it cannot be read."""
@@ -199,15 +231,24 @@ class StoredParts:
             if header.row_weights is not None:
                 new.write(0, row_weights=header.row_weights)
             for k, name in enumerate(header.names):
-                parts = [_read(self._path(name, n, min(self.rows, N - n))) for n in range(0, N, self.rows)]
+                keys = [key for key in header.dtypes if name not in header.lacking.get(name_of(key), ())]
                 statistics = {
-                    key: np.concatenate([part[key] for part in parts], dtype=dtype)[None]
-                    for key, dtype in header.dtypes.items()
+                    key: array.astype(header.dtypes[key]) for key, array in self._of_member(name, N, keys)
                 }
                 new.write(0, [k], **as_arguments(statistics))
+        self.earlier = Table.open(self.table_file, MEMORY)
         table = self.finished()
         assert table is not None
         return table
+
+    def _of_member(self, name: str, N: int, keys: Sequence[Key]) -> Iterator[tuple[Key, np.ndarray]]:
+        """Yield the statistics of one member, (1, N, ...), from the earlier table or from its parts."""
+        if self.earlier is not None and name in self.earlier.names:
+            one = self.earlier.select(members=[name])
+            yield from ((key, one._statistic(key)) for key in keys)
+            return
+        parts = [_read(self._path(name, n, min(self.rows, N - n))) for n in range(0, N, self.rows)]
+        yield from ((key, np.concatenate([part[key] for part in parts])[None]) for key in keys)
 
     def _path(self, name: str, start: int, rows: int) -> Path:
         return self.parts / f"{quote(name, safe='')}-{start}-{rows}.npz"

@@ -28,6 +28,9 @@ __all__ = ["tabulate"]
 
 # Rows per job, which is also the most work lost when the process is killed.
 CHUNK = 1000
+# What it means that members lack something.
+NO_DENSITY = "fits by the log score leave them out; the energy score needs draws alone."
+NO_DRAWS = "only fits by the log score can use them."
 
 
 def tabulate(
@@ -56,8 +59,8 @@ def tabulate(
 
     A member that raises, hangs, changes its arguments in place, returns draws that are not finite or has none in
     the prior's support is left out with a warning, and the others are tabulated; ``table.left_out`` has the
-    reasons. A statistic that some members lack (MCMC draws have no density) is not in the table, with a warning
-    that names these members.
+    reasons. Members may have different statistics (MCMC draws have no density): what one cannot give is NaN in its
+    rows of the table (:meth:`drystone.Table.has`), as a warning says before the first row is computed.
 
     Args:
         members: Posteriors by name, or a sequence of them, such as an :class:`~drystone.Ensemble`. A member has
@@ -76,8 +79,9 @@ def tabulate(
             out. With a ``client`` it continues in an abandoned thread, since a cluster's worker cannot be stopped.
         chunk: Rows per job of a worker.
         directory: Where finished parts and, in the end, ``table.zarr`` are written. The same call continues after
-            a kill, and reads a finished table; a call with other arguments raises :class:`~drystone.StaleError`.
-            After a change of the members use another directory. Memory then holds one member's rows at a time, and
+            a kill, and reads a finished table; a call with more members computes the added ones alone; one with
+            other arguments raises :class:`~drystone.StaleError`. After a change of the members themselves use
+            another directory. Memory then holds one member's rows at a time, and
             a table of more than 4 GiB stays on disk (:meth:`drystone.Table.open`).
         parameters: Names of θ.
         row_weights: See :class:`~drystone.Table`.
@@ -117,17 +121,23 @@ def tabulate(
     store: InMemoryParts | StoredParts = InMemoryParts(names, len(theta))
     if directory is not None:
         require("zarr", "files", "`directory`")
-        store = StoredParts(Path(directory), _record(names, plan, theta, y, parameters, weights), rows)
+        record = _record(names, plan, theta, y, parameters, weights)
+        store = StoredParts(Path(directory), record, names, rows)
         if (table := store.finished()) is not None:
             if table.left_out:
                 _warn_of(table.left_out, len(names), " Remove table.* from the directory to try them again.")
             return table
 
-    outcomes = Outcomes(names)
+    outcomes, finished = Outcomes(names), ()
+    if store.earlier is not None:
+        outcomes.add_finished(store.earlier, plan.statistics)
+        finished = store.earlier.names
+    remaining = {name: member for name, member in checked_members.items() if name not in finished}
+    announced = _announce(remaining, plan)
 
     def missing() -> Iterator[Job]:
         """Yield the remaining jobs; none for a member that has failed in the meantime."""
-        for name, member in checked_members.items():
+        for name, member in remaining.items():
             for start in range(0, len(theta), rows):
                 if name in outcomes.failed:
                     break
@@ -139,7 +149,7 @@ def tabulate(
                     outcomes.add(job, part)
                     progress.update(len(job.theta))
 
-    with tqdm(total=len(names) * len(theta), unit=" rows", disable=None) as progress:
+    with tqdm(total=len(remaining) * len(theta), unit=" rows", disable=None) as progress:
         for job, part in tabulate_jobs(missing(), workers, client, stoppable=plan.limit is not None):
             if not part.reason:
                 store.add(job, part)
@@ -149,13 +159,39 @@ def tabulate(
         raise RuntimeError(f"every member failed. {_reasons(outcomes.failed)}")
     if outcomes.failed:
         _warn_of(outcomes.failed, len(names))
-    for keys, lacking in outcomes.lacking().items():
-        absent = ", ".join(f"`{key}`" for key in keys)
-        warnings.warn(f"the table has no {absent}: {first_few(lacking)} cannot give it.", stacklevel=2)
+    unforeseen = [
+        name for name in outcomes.lacking.get("log_q", ()) if name in remaining and name not in announced
+    ]
+    if unforeseen:
+        warnings.warn(f"the rows of {first_few(unforeseen)} are without `log_q`: {NO_DENSITY}", stacklevel=2)
     S = plan.draws if "rank" in outcomes.dtypes else None
     return store.table(
-        TableHeader(theta, y, weights, outcomes.names, parameters, outcomes.dtypes, dict(outcomes.failed), S)
+        TableHeader(
+            theta,
+            y,
+            weights,
+            outcomes.names,
+            parameters,
+            outcomes.dtypes,
+            outcomes.lacking,
+            dict(outcomes.failed),
+            S,
+        )
     )
+
+
+def _announce(members: Mapping[str, CheckedMember], plan: Plan) -> set[str]:
+    """Warn of what members cannot give, before the first row is computed, and return their names."""
+    no_density = [name for name, member in members.items() if not member.has("log_prob")]
+    no_draws = [name for name, member in members.items() if plan.draws and not member.has("sample")]
+    neither = set(no_density) & set(no_draws)  # these fail
+    for names, absent, meaning in (
+        (no_density, "`log_q` (no `log_prob`)", NO_DENSITY),
+        (no_draws, "ranks, moments and intervals (no `sample`)", NO_DRAWS),
+    ):
+        if lacking := [name for name in names if name not in neither]:
+            warnings.warn(f"the rows of {first_few(lacking)} are without {absent}: {meaning}", stacklevel=3)
+    return {*no_density, *no_draws}
 
 
 def _record(
