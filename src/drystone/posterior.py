@@ -131,7 +131,7 @@ class StackedPosterior:
         alpha = form.default_alpha() if alpha is None else alpha
         as_levels(alpha)
         y, rng = _one_observation(x), np.random.default_rng(_start(seed))
-        ends = form.interval(self.fit.params, self.members, y, alpha, draws, rng, seed is not None)
+        ends = form.interval(self.fit.params, self.members, y, alpha, draws, rng)
         return _like(x, ends[0])
 
     def to_sbi(self, prior: torch.distributions.Distribution | None = None, *, ensemble: bool = False) -> Any:
@@ -178,7 +178,7 @@ class StackedPosterior:
         form = self.fit.form
         form.check_gives("draws")
         rng = np.random.default_rng(_start(seed))
-        return form.draw(self.fit.params, self.members, n, y, rng, seed is not None)
+        return form.draw(self.fit.params, self.members, n, y, rng)
 
     def _log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log density of paired rows, (N,)."""

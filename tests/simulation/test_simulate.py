@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -180,9 +181,8 @@ def slow(theta, rng):
     time.sleep(0.15)
     return theta + rng.normal(size=theta.shape)
 
-if __name__ == "__main__":
-    prior = ds.tasks.Uniform([-1.0, 0.0], [1.0, 2.0])
-    ds.simulate(slow, prior, 60, seed=5, workers=int(sys.argv[2]), directory=sys.argv[1], block=4)
+prior = ds.tasks.Uniform([-1.0, 0.0], [1.0, 2.0])
+ds.simulate(slow, prior, 60, seed=5, workers=int(sys.argv[2]), directory=sys.argv[1], block=4)
 """
 
 
@@ -251,10 +251,10 @@ BAD = {
     "no rows": (ValueError, "`n` must be at least 1; got 0", dict(n=0)),
     "no workers": (ValueError, "`workers` must be at least 1; got 0", dict(workers=0)),
     "negative block": (ValueError, "`block` must be at least 1; got -2", dict(block=-2)),
-    "a lambda for workers": (
+    "a lock for workers": (
         TypeError,
-        "must be importable to run with `workers` > 1",
-        dict(simulator=lambda theta, rng: theta, workers=2),
+        "must be picklable to run with `workers` > 1",
+        dict(simulator=lambda theta, rng, lock=threading.Lock(): theta, workers=2),
     ),
     "wrong shape": (
         ValueError,

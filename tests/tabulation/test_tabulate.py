@@ -218,7 +218,7 @@ def test_members_that_hang_or_crash_are_left_out_and_the_rest_goes_on():
     np.testing.assert_array_equal(table.rank, ds.tabulate(MEMBERS, THETA, Y, draws=9).rank)
 
 
-def test_a_member_that_hangs_on_a_cluster_is_left_behind():
+def test_a_member_that_hangs_on_a_cluster_is_stopped():
     members = {"hangs": Hanging(0.0, 1.0), "shifted": MEMBERS["shifted"]}
     with ThreadPoolExecutor(2) as pool, pytest.warns(UserWarning, match="hangs: took longer"):
         table = ds.tabulate(members, THETA, Y, draws=9, client=pool, time_limit=1.0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from drystone._arrays import as_numpy
-from drystone._parallel import seeded
+from drystone._parallel import generators_restored, seeded
 from drystone.errors import IntractableError, SamplingError
 
 if TYPE_CHECKING:
@@ -52,21 +52,26 @@ class Member(Density, Sampler, Protocol):
     """A member with both a density and a sampler."""
 
 
-def draw(posterior: Sampler, n: int, y: np.ndarray, seed: int, isolated: bool = True) -> np.ndarray:
+def draw(posterior: Sampler, n: int, y: np.ndarray, seed: int) -> np.ndarray:
     """Return n draws of a member for each row of y, (n, N, d), the same for the same seed.
 
     Args:
         posterior: The member.
         n: Draws per row.
         y: Data, (N, ...).
-        seed: Passed to ``sample`` if it has a parameter ``seed``.
-        isolated: If ``sample`` has no such parameter, set torch's and NumPy's global generators to the seed and
-            restore them afterwards; otherwise leave the generators as they are.
+        seed: Passed to ``sample`` if it has a parameter ``seed``; otherwise the global generators are set to it.
+            In either case they are restored afterwards.
     """
-    if "seed" in inspect.signature(posterior.sample).parameters:
-        return as_numpy(posterior.sample(n, y, seed=seed))
-    with seeded(seed if isolated else None):
+    if _takes_seed(posterior):
+        with generators_restored():
+            return as_numpy(posterior.sample(n, y, seed=seed))
+    with seeded(seed):
         return as_numpy(posterior.sample(n, y))
+
+
+def _takes_seed(posterior: Density | Sampler) -> bool:
+    sample = getattr(posterior, "sample", None)
+    return sample is not None and "seed" in inspect.signature(sample).parameters
 
 
 @dataclass(frozen=True)
@@ -106,11 +111,13 @@ class CheckedMember:
         """Return log q(θ_n | y_n), (N,), for paired rows theta (N, d) and y (N, ...)."""
         self._check_has("log_prob", "density")
         try:
-            with self._copies(theta=theta, y=y) as (theta_copy, y_copy):
+            # Some densities contain an estimate; a member that takes a seed has a generator of its own.
+            generators = generators_restored() if _takes_seed(self.posterior) else seeded(0)
+            with generators, self._copies(theta=theta, y=y) as (theta_copy, y_copy):
                 values = cast(Density, self.posterior).log_prob(theta_copy, y_copy)
         except SamplingError as error:  # some densities contain an estimated acceptance rate
             raise SamplingError(f"member {self.name!r}: {error}") from error
-        log_prob = np.asarray(as_numpy(values), float)
+        log_prob = np.asarray(self._real("log_prob", values), float)
         if log_prob.shape != (len(theta),):
             raise ValueError(
                 f"`log_prob` of member {self.name!r} must return shape (N,) = ({len(theta)},) for paired rows; "
@@ -118,21 +125,15 @@ class CheckedMember:
             )
         return log_prob
 
-    def sample(self, n: int, y: np.ndarray, seed: int, isolated: bool = True) -> np.ndarray:
-        """Return n draws from q(· | y_i) for each row of y (N, ...), (n, N, d).
-
-        Args:
-            n: Draws per row.
-            y: Data, (N, ...).
-            seed: Seed; equal seeds give equal draws.
-            isolated: See :func:`draw`.
-        """
+    def sample(self, n: int, y: np.ndarray, seed: int) -> np.ndarray:
+        """Return n draws from q(· | y_i) for each row of y (N, ...), (n, N, d); equal seeds give equal draws."""
         self._check_has("sample", "sampler")
         try:
             with self._copies(y=y) as (y_copy,):
-                draws = draw(cast(Sampler, self.posterior), n, y_copy, seed, isolated)
+                draws = draw(cast(Sampler, self.posterior), n, y_copy, seed)
         except SamplingError as error:
             raise SamplingError(f"member {self.name!r}: {error}") from error
+        draws = self._real("sample", draws)
         if draws.shape != (n, len(y), self.d):
             raise ValueError(
                 f"`sample` of member {self.name!r} must return shape (n, N, d) = ({n}, {len(y)}, {self.d}); "
@@ -148,6 +149,15 @@ class CheckedMember:
         for (name, array), copy in zip(arrays.items(), copies, strict=True):
             if copy.tobytes() != array.tobytes():  # NaN is equal to itself
                 raise ValueError(f"member {self.name!r} changed `{name}` in place; work on a copy.")
+
+    def _real(self, method: str, values: np.ndarray | torch.Tensor) -> np.ndarray:
+        """Return a result of the member as an array of real numbers, in which masked entries are NaN."""
+        array = as_numpy(values)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(
+                f"`{method}` of member {self.name!r} must return real numbers; got dtype {array.dtype}."
+            )
+        return array
 
     def _check_has(self, name: str, noun: str) -> None:
         if not self.has(name):

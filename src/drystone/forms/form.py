@@ -41,7 +41,7 @@ _WORDS = {
 class MemberLike(Protocol):
     """What a form asks of a member at new data; either method may raise :class:`IntractableError`."""
 
-    def sample(self, n: int, y: np.ndarray, seed: int, isolated: bool = True) -> np.ndarray:
+    def sample(self, n: int, y: np.ndarray, seed: int) -> np.ndarray:
         """Return n draws for each row of y: (n, B, d)."""
         ...
 
@@ -172,7 +172,6 @@ class Form(Spec, ABC):
         n: int,
         y: np.ndarray,
         rng: np.random.Generator,
-        isolated: bool,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return n exchangeable draws per row of y, (n, B, d), and the member each came from, (n, B), or None.
 
@@ -182,9 +181,8 @@ class Form(Spec, ABC):
             n: draws per row.
             y: data, (B, ...).
             rng: the source of all randomness, members' seeds included.
-            isolated: whether members without a seed run with the global generators set and put back.
         """
-        table, params = self._tabulated(params, members, n, y, rng, isolated)
+        table, params = self._tabulated(params, members, n, y, rng)
         with torch.no_grad():
             draws = self.combine(as_tensors(params), table).draws(n, int(rng.integers(2**62)))
         return draws.numpy().swapaxes(0, 1), None
@@ -206,7 +204,6 @@ class Form(Spec, ABC):
         alpha: float,
         draws: int,
         rng: np.random.Generator,
-        isolated: bool,
     ) -> np.ndarray:
         """Return central 1 − alpha intervals for each row of y, (B, d, 2).
 
@@ -219,12 +216,11 @@ class Form(Spec, ABC):
             alpha: miscoverage.
             draws: how many draws quantiles are read off.
             rng: see :meth:`draw`.
-            isolated: see :meth:`draw`.
         """
         if "draws" in self.gives:
-            sample, _ = self.draw(params, members, draws, y, rng, isolated)
+            sample, _ = self.draw(params, members, draws, y, rng)
             return quantile(sample, [alpha / 2, 1 - alpha / 2], 0).transpose(1, 2, 0)
-        table, params = self._tabulated(params, members, draws, y, rng, isolated)
+        table, params = self._tabulated(params, members, draws, y, rng)
         with torch.no_grad():
             return self.combine(as_tensors(params), table).interval(alpha).numpy()
 
@@ -235,10 +231,9 @@ class Form(Spec, ABC):
         n: int,
         y: np.ndarray,
         rng: np.random.Generator,
-        isolated: bool,
     ) -> tuple[Table, Arrays]:
         """Return a table of n draws of each member in use at y (its truths mean nothing), and their parameters."""
         seeds = rng.integers(2**62, size=len(members))
         active, params = members_in_use(self, params, len(members))
-        draws = np.stack([members[int(k)].sample(n, y, int(seeds[k]), isolated) for k in active])
+        draws = np.stack([members[int(k)].sample(n, y, int(seeds[k])) for k in active])
         return Table(np.zeros(draws.shape[2:]), y=y, draws=draws.swapaxes(1, 2)), params

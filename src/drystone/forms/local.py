@@ -135,10 +135,9 @@ class LocalMixture(Form):
         n: int,
         y: np.ndarray,
         rng: np.random.Generator,
-        isolated: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return stratified draws with the weights of each row, and the member each came from."""
-        return draw_mixture(self.weights_at(params, y), members, n, y, rng, isolated)
+        return draw_mixture(self.weights_at(params, y), members, n, y, rng)
 
     def log_prob(
         self, params: Arrays, members: Sequence[MemberLike], theta: np.ndarray, y: np.ndarray

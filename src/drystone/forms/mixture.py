@@ -81,10 +81,9 @@ class Mixture(SimplexForm):
         n: int,
         y: np.ndarray,
         rng: np.random.Generator,
-        isolated: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return stratified draws, and the member each came from; members without weight are never asked."""
-        return draw_mixture(params["weights"], members, n, y, rng, isolated)
+        return draw_mixture(params["weights"], members, n, y, rng)
 
     def log_prob(
         self, params: Arrays, members: Sequence[MemberLike], theta: np.ndarray, y: np.ndarray
@@ -200,7 +199,6 @@ def draw_mixture(
     n: int,
     y: np.ndarray,
     rng: np.random.Generator,
-    isolated: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return n draws of a mixture for each row of y, (n, B, d), and the member each came from, (n, B).
 
@@ -212,13 +210,12 @@ def draw_mixture(
         n: draws per row.
         y: data, (B, ...).
         rng: of the allocation, the members' seeds and the order.
-        isolated: see :meth:`drystone.forms.Form.draw`.
     """
     counts = allocate(weights, n, len(y), rng)
     seeds = rng.integers(2**62, size=len(members))
 
     def labelled(k: int, rows: np.ndarray, m: int) -> np.ndarray:
-        draws = members[k].sample(m, y[rows], int(seeds[k]), isolated)
+        draws = members[k].sample(m, y[rows], int(seeds[k]))
         return np.concatenate([draws, np.full((m, len(rows), 1), k)], -1)
 
     pooled = pool(counts, labelled, rng)

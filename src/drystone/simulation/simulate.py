@@ -6,10 +6,10 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 from tqdm import tqdm
 
@@ -49,8 +49,7 @@ def simulate(
     again row by row, each row with its own stream, and only the rows that raise fail.
 
     Args:
-        simulator: A task, or a function ``(theta (N, d), rng) -> y (N, m)``. With several workers it must be
-            importable: defined at the top level of a module; a script needs ``if __name__ == "__main__":``.
+        simulator: A task, or a function ``(theta (N, d), rng) -> y (N, m)``.
         prior: Has ``sample(n, rng) -> (n, d)``; may be omitted for a task, which has its own.
         n: Number of simulations.
         seed: Seed of all random numbers.
@@ -84,7 +83,7 @@ def simulate(
     settings = {"simulator": name, "n": n, "seed": seed, "block": block}
     jobs = [Job(function, prior, seed, b, min(block, n - b * block)) for b in range(-(-n // block))]
     if workers > 1 and client is None:
-        _check_importable(jobs[0])
+        _check_travels(jobs[0])
 
     if directory is not None:
         require("zarr", "files", "`directory`")
@@ -142,12 +141,12 @@ def _format_failures(failures: Mapping[str, int]) -> str:
     return "; ".join(f"{reason} ({count})" for reason, count in failures.items())
 
 
-def _check_importable(job: Job) -> None:
-    """Raise, before any process is started, if the simulator cannot be pickled."""
+def _check_travels(job: Job) -> None:
+    """Raise, before any process is started, if the simulator cannot be sent to one."""
     try:
-        ForkingPickler.dumps(job)
+        cloudpickle.dumps(job)
     except Exception as error:
         raise TypeError(
-            "`simulator` and `prior` must be importable to run with `workers` > 1: define them at the top "
-            f"level of a module instead of in a function or as a lambda, or use workers=1. ({error})"
+            "`simulator` and `prior` must be picklable to run with `workers` > 1: leave out what belongs to this "
+            f"process (open files, locks, connections), or use workers=1. ({error})"
         ) from error

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
-from drystone._parallel import one_thread
+from drystone._parallel import one_thread, signals_watched
 from drystone.adapters.member import CheckedMember
 from drystone.errors import IntractableError
 from drystone.table.statistics import Key, derive, keys_from_draws
@@ -87,26 +90,56 @@ class Part:
 
 
 def tabulate_rows(job: Job) -> Part:
-    """Evaluate the rows of a job block by block; workers run this function, which never raises."""
-    start = time.monotonic()
+    """Evaluate the rows of a job block by block; workers run this function.
+
+    Whatever the member raises, also ``SystemExit`` or ``KeyboardInterrupt``, is in the part; only signals to this
+    process get through.
+    """
+    start, process = time.monotonic(), os.getpid()
+    with signals_watched() as reraise, one_thread(), _settings_restored():
+        try:
+            statistics, reason = _tabulate_blocks(job, start)
+        except BaseException as error:
+            statistics, reason = {}, describe_error(error)
+        finally:
+            if os.getpid() != process:  # a copy that the member forked
+                os._exit(0)
+    reraise()
+    return Part(statistics, reason, seconds=time.monotonic() - start)
+
+
+def _tabulate_blocks(job: Job, start: float) -> tuple[dict[Key, np.ndarray], str]:
+    """Return the statistics of all blocks and '', or nothing and a reason if the time is up."""
     size, blocks = job.plan.block(job.theta.shape[1]), []
+    for first in range(0, len(job.theta), size):
+        if job.plan.limit is not None and time.monotonic() - start > job.plan.limit:
+            return {}, too_slow(job.plan.limit)
+        blocks.append(_tabulate_block(job, slice(first, first + size)))
+    # A statistic that is missing in some blocks is left out.
+    common = [key for key in blocks[0] if all(key in block for block in blocks)]
+    return {key: np.concatenate([block[key] for block in blocks]) for key in common}, ""
+
+
+@contextmanager
+def _settings_restored() -> Iterator[None]:
+    """Undo what a member sets for the whole process, which it shares with other members."""
+    dtype, directory = torch.get_default_dtype(), os.open(".", os.O_RDONLY)
     try:
-        with one_thread():
-            for first in range(0, len(job.theta), size):
-                if job.plan.limit is not None and time.monotonic() - start > job.plan.limit:
-                    return Part(reason=too_slow(job.plan.limit), seconds=time.monotonic() - start)
-                blocks.append(_tabulate_block(job, slice(first, first + size)))
-        # A statistic that is missing in some blocks is left out.
-        common = [key for key in blocks[0] if all(key in block for block in blocks)]
-        statistics = {key: np.concatenate([block[key] for block in blocks]) for key in common}
-    except Exception as error:
-        return Part(reason=describe_error(error), seconds=time.monotonic() - start)
-    return Part(statistics, seconds=time.monotonic() - start)
+        with np.errstate(), torch.set_grad_enabled(torch.is_grad_enabled()):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        with suppress(OSError):  # the member has closed the descriptor
+            os.fchdir(directory)
+            os.close(directory)
 
 
 def describe_error(error: BaseException) -> str:
     """Return the type and message of an error in one line."""
-    message = str(error).partition("\n")[0][:300]
+    try:
+        message = str(error).partition("\n")[0][:300]
+    except Exception:  # the message of a member's own error may raise another
+        message = ""
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 

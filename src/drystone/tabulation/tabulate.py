@@ -73,10 +73,10 @@ def tabulate(
         levels: Levels of the quantiles. Intervals of a mixture need quantiles at several levels, or draws.
         seed: Seed of all draws.
         client: A Dask client, or an executor with ``submit``, to run the jobs instead of local processes.
-        workers: Processes on this machine. With 1 and no time limit the work is done in this process. A script
-            that uses other processes needs ``if __name__ == "__main__":``.
-        time_limit: Seconds that each member may take; one that takes longer is stopped with its process and left
-            out. With a ``client`` it continues in an abandoned thread, since a cluster's worker cannot be stopped.
+        workers: Processes on this machine. With 1 and no time limit the work is done in this process, which a
+            member that crashes takes with it.
+        time_limit: Seconds that each member may take; one that takes longer is left out, and its process is killed
+            with its children. With a ``client`` this is a process beside each worker.
         chunk: Rows per job of a worker.
         directory: Where finished parts and, in the end, ``table.zarr`` are written. The same call continues after
             a kill, and reads a finished table; a call with more members computes the added ones alone; one with

@@ -1,21 +1,17 @@
-"""Pools of threads, processes or a cluster's workers, and the isolation of global random generators."""
+"""Pools of threads, processes or a cluster's workers."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
-import numpy as np
-import torch
-
 from drystone._messages import require
+from drystone._parallel.processes import ProcessPool
 
 __all__ = [
     "QUEUE_DEPTH",
@@ -24,63 +20,9 @@ __all__ = [
     "as_completed",
     "connect",
     "cores",
-    "exit_with_parent",
     "map_ordered",
-    "one_thread",
-    "release_generators",
-    "seeded",
     "worker_pool",
 ]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on one thread: the arrays are too small for more, and two can be ten times slower."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-# All threads share the global generators: one thread at a time.
-_generators_lock = threading.RLock()
-
-
-@contextmanager
-def seeded(seed: int | None) -> Iterator[None]:
-    """Run the body with torch's and NumPy's global generators set to ``seed``; both are restored afterwards.
-
-    Threads take turns. With None the generators are left as they are. Only for code that takes no generator
-    (other libraries, the initialization of torch's layers): Drystone's own code takes generators as arguments.
-
-    Example:
-        >>> with seeded(3):
-        ...     first = torch.randn(2)
-        >>> with seeded(3):
-        ...     print(torch.equal(first, torch.randn(2)))
-        True
-    """
-    if seed is None:
-        yield
-        return
-    with _generators_lock:
-        # Other libraries use NumPy's legacy global generator.
-        state = np.random.get_state()  # noqa: NPY002
-        try:
-            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-                torch.manual_seed(seed)
-                np.random.seed(seed % 2**32)  # noqa: NPY002
-                yield
-        finally:
-            np.random.set_state(state)  # noqa: NPY002
-
-
-def release_generators() -> None:
-    """Open :func:`seeded` to other threads although one hangs within it and will never leave."""
-    global _generators_lock
-    _generators_lock = threading.RLock()
 
 
 # Jobs submitted per worker: one running and one waiting, so that none is idle and few are held in memory.
@@ -124,7 +66,7 @@ class WorkerPool:
     def share(self, value: Any) -> Any:
         """Return a reference to ``value`` for all jobs, so that it is sent once and not with each job."""
         # A task and not scattered data: if the last worker that holds it dies, the scheduler computes it again.
-        return value if self.client is None else self.client.submit(_same, value, pure=False)
+        return value if self.client is None else self.submit(_same, value)
 
 
 @contextmanager
@@ -139,24 +81,39 @@ def worker_pool(
 
         # Large objects are sent on purpose (data once, members with their rows); Dask would warn.
         with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            # Not pure: the same job submitted again is run again, not looked up.
-            yield WorkerPool(client.get_executor(pure=False), client=client)
+            yield WorkerPool(OnDask(client), client=client)
     elif client is not None:
         yield WorkerPool(client, QUEUE_DEPTH * cores())
     elif workers == 1 and kind == "processes":
         yield WorkerPool(Inline(), 1)
-    else:
-        executor = (
-            ThreadPoolExecutor(workers)
-            if kind == "threads"
-            # Spawned, not forked: safe with threads, and the same on every system.
-            else ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), exit_with_parent)
-        )
+    elif kind == "processes":
+        processes = ProcessPool(workers)
         try:
-            yield WorkerPool(executor, QUEUE_DEPTH * workers)
+            yield WorkerPool(processes, QUEUE_DEPTH * workers)
         finally:
-            # After an interruption running jobs are finished and the others cancelled.
-            executor.shutdown(cancel_futures=True)
+            processes.close()
+    else:
+        with ThreadPoolExecutor(workers) as threads:
+            try:
+                yield WorkerPool(threads, QUEUE_DEPTH * workers)
+            finally:
+                # After an interruption running jobs are finished and the others cancelled.
+                threads.shutdown(cancel_futures=True)
+
+
+class OnDask:
+    """An executor of Dask's own futures.
+
+    Those of ``client.get_executor`` are never set if the worker that holds a result dies before it is fetched.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
+        """Start ``fn(*args)`` on the cluster and return its future."""
+        # Not pure: the same job submitted again is run again, not looked up.
+        return self.client.submit(fn, *args, pure=False)
 
 
 class Inline:
@@ -250,22 +207,17 @@ _NONE: Any = object()
 def _wait_for_any(running: Iterable[Any]) -> list[Any]:
     """Return the futures that have ended, at least one; for a client with its own type of future, the oldest."""
     futures = list(running)
-    if all(isinstance(future, Future) for future in futures):
+    if done := [future for future in futures if isinstance(future, Future) and future.done()]:
+        return done
+    if isinstance(futures[0], Future):
         return list(wait(futures, return_when=FIRST_COMPLETED).done)
+    if type(futures[0]).__module__.partition(".")[0] == "distributed":
+        from distributed import wait as wait_on_cluster
+
+        ended: Any = wait_on_cluster(futures, return_when="FIRST_COMPLETED")
+        return list(ended.done)
     return futures[:1]
 
 
 def _same(value: Any) -> Any:
     return value
-
-
-def exit_with_parent() -> None:
-    """End this worker process when its parent is killed; otherwise it would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

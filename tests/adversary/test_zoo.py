@@ -1,0 +1,226 @@
+"""Members that hang, die or spoil what they share: they are left out by name, no other is changed or delayed."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import drystone as ds
+from adversary.zoo import DYING, HANGING, HARMLESS, LIMIT, RAISING, Bad, Global, Good
+
+RNG = np.random.default_rng(3)
+THETA = RNG.normal(size=(120, 2))
+Y = THETA + 0.3
+GOOD = {"first": Good(0.1), "global": Global(), "last": Good(-0.2)}
+# Seconds that a new process may take to import torch on a busy machine, and the members of a table their turns.
+PATIENCE = 60
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The good members by themselves, in this process."""
+    return ds.tabulate(GOOD, THETA, Y, draws=20, keep_draws=True)
+
+
+def check_zoo(zoo, alone, **options):
+    """Tabulate a good member, each of the zoo with a good one after it, and compare bits and reasons."""
+    members = {"first": GOOD["first"], **{name: Bad(name) for name in zoo}}
+    members |= {"global": GOOD["global"], "last": GOOD["last"]}
+    theta, y = THETA.copy(), Y.copy()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = ds.tabulate(members, theta, y, draws=20, keep_draws=True, **options)
+    expected = {name: reason for name, (_, reason) in zoo.items() if reason}
+    assert table.left_out.keys() == expected.keys()
+    for name, reason in expected.items():
+        assert table.left_out[name].startswith(reason), name
+    for statistic in ("log_q", "rank", "mean", "cov", "draws"):
+        np.testing.assert_array_equal(
+            getattr(table.select(list(GOOD)), statistic), getattr(alone, statistic), err_msg=statistic
+        )
+    for name in zoo.keys() - expected.keys():
+        np.testing.assert_array_equal(table.select([name]).log_q[0], Good().log_prob(THETA, Y))
+    np.testing.assert_array_equal(theta, THETA)
+    np.testing.assert_array_equal(y, Y)
+    assert [str(w.message)[:30] for w in caught if "members are left out" not in str(w.message)] == []
+
+
+def test_members_that_raise_or_spoil_what_is_shared_change_nothing_else_in_this_process(alone, tmp_path, capfd):
+    for seed in (np.random.seed, random.seed, torch.manual_seed):
+        seed(7)
+    before = numpy_state(), random.getstate(), torch.random.get_rng_state()
+    settings = os.getcwd(), np.geterr(), torch.get_default_dtype(), torch.get_num_threads()
+    check_zoo(RAISING | HARMLESS, alone)
+    np.testing.assert_array_equal(numpy_state(), before[0])
+    assert random.getstate() == before[1]
+    assert torch.equal(torch.random.get_rng_state(), before[2])
+    assert (os.getcwd(), np.geterr(), torch.get_default_dtype(), torch.get_num_threads()) == settings
+    assert torch.is_grad_enabled()
+
+
+def test_members_that_hang_or_die_are_left_out_by_name(alone, capfd):
+    chosen = (
+        "hang with the interpreter's lock",
+        "hang with a child",
+        "exit 0",
+        "segmentation fault",
+        "fork and exit",
+    )
+    zoo = {name: value for name, value in (HANGING | DYING).items() if name in chosen}
+    check_zoo(zoo | HARMLESS, alone, workers=2, time_limit=LIMIT)
+    assert "sleep\x004321" not in commands()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    "zoo", [HANGING, DYING, RAISING, HARMLESS], ids=["hanging", "dying", "raising", "harmless"]
+)
+def test_no_member_of_the_zoo_changes_another(alone, capfd, workers, zoo):
+    check_zoo(zoo, alone, workers=workers, time_limit=LIMIT, chunk=50)
+    assert "sleep\x004321" not in commands()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", HANGING)
+def test_the_rest_waits_no_longer_than_the_limit_and_five_seconds(alone, workers, name):
+    def seconds(members):
+        start = time.monotonic()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ds.tabulate(members, THETA, Y, draws=20, workers=workers, time_limit=LIMIT)
+        return time.monotonic() - start
+
+    # The time of processes that start and import torch is the machine's.
+    usual = seconds({"first": Good(), "raises": Bad("error"), "last": Good()})
+    assert seconds({"first": Good(), "bad": Bad(name), "last": Good()}) < 2 * usual + LIMIT + 5
+
+
+def test_a_process_that_dies_of_what_another_member_left_behind_is_not_held_against_the_next(alone):
+    members = {"leaves a timer": Bad("timer"), "slow": Waiting(0.5), "last": GOOD["last"]}
+    table = ds.tabulate(members, THETA, Y, draws=20, time_limit=30)
+    assert dict(table.left_out) == {}
+    np.testing.assert_array_equal(table.select(["last"]).log_q, alone.select(["last"]).log_q)
+
+
+class Waiting(Good):
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds = seconds
+
+    def log_prob(self, theta, y):
+        time.sleep(self.seconds)
+        return super().log_prob(theta, y)
+
+
+SCRIPT = """
+import numpy as np
+import drystone as ds
+
+class Normal:
+    def log_prob(self, theta, y):
+        return -((theta - y) ** 2).sum(1)
+
+prior = ds.tasks.Uniform([0.0], [1.0])
+theta, _ = ds.simulate(lambda theta, rng: theta + rng.normal(size=theta.shape), prior, 200, workers=2)
+table = ds.tabulate([Normal()], theta, theta + 1, draws=0, workers=2, time_limit=60)
+print(table.log_q.sum())
+"""
+
+
+def test_a_script_needs_no_main_guard(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == "-200.0\n"
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np
+import drystone as ds
+from adversary.zoo import Good
+
+class Deaf(Good):
+    def log_prob(self, theta, y):
+        try:
+            print("ready", flush=True)
+            time.sleep(60)
+        except BaseException:
+            pass
+        return super().log_prob(theta, y)
+
+theta = np.zeros((10, 2))
+workers = int(sys.argv[1])
+try:
+    ds.tabulate({"deaf": Deaf(), "good": Good()}, theta, theta, draws=5, workers=workers)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_stops_the_run_even_if_a_member_swallows_it(workers):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, workers], env=environment, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout.readline() == "ready\n"
+        run.send_signal(2)
+        assert run.communicate(timeout=PATIENCE)[0] == "interrupted\n"
+        assert run.returncode == 0
+
+
+def test_processes_end_with_the_process_that_started_them():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, "2"], env=environment, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout.readline() == "ready\n"
+        started = children(run.pid)
+        run.kill()
+        run.wait()
+        assert started
+        deadline = time.monotonic() + PATIENCE
+        while any(os.path.exists(f"/proc/{pid}") for pid in started) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(os.path.exists(f"/proc/{pid}") for pid in started)
+
+
+def test_a_posterior_is_not_changed_by_a_member_that_seeds(alone):
+    posterior = ds.stack(alone.select(["first", "last"])).posterior({"first": Bad("seeds"), "last": Good()})
+    np.random.seed(7)  # noqa: NPY002
+    before = numpy_state()
+    posterior.log_prob(THETA[:5], Y[0])
+    np.testing.assert_array_equal(numpy_state(), before)
+
+
+def numpy_state():
+    return np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002
+
+
+def commands():
+    """Return the command lines of all processes of this machine."""
+    lines = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                lines.append(Path(entry.path, "cmdline").read_text().rstrip("\0"))
+            except OSError:
+                continue
+    return lines
+
+
+def children(pid):
+    """Return the processes that a process has started."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text().split()]
