@@ -1,4 +1,4 @@
-"""`drystone train`: an ensemble of neural posteriors."""
+"""`drystone train`: an ensemble of neural posteriors, or of likelihoods."""
 
 from __future__ import annotations
 
@@ -27,9 +27,20 @@ from drystone.runs.config import FAMILIES, SWEEPS, Train
         "drystone train moons --cluster tcp://10.0.0.5:8786",
         "on a Dask cluster; see docs/cluster.md",
     ),
+    (
+        "drystone train moons --target likelihood",
+        "likelihoods, beside the posteriors, with their own settings and defaults",
+    ),
     ("drystone train moons --epochs 100 --force", "train all of them again with other settings"),
 )
 @run_argument
+@click.option(
+    "--target",
+    type=click.Choice(("posterior", "likelihood")),
+    default="posterior",
+    show_default=True,
+    help="Posteriors in members/, or likelihoods in likelihoods/.",
+)
 @setting(Train, "members", type=int, help="Number of members.")
 @setting(Train, "family", type=click.Choice(FAMILIES), help="Affine or spline transforms.")
 @setting(Train, "sweep", type=click.Choice(SWEEPS), help="Ranges of the hyperparameters.")
@@ -41,6 +52,7 @@ from drystone.runs.config import FAMILIES, SWEEPS, Train
 @force_option
 def train(
     directory: Path,
+    target: str,
     members: int | None,
     family: str | None,
     sweep: str | None,
@@ -51,21 +63,28 @@ def train(
     cluster: str | None,
     force: bool,
 ) -> None:
-    """Train members on the training rows: writes members/.
+    """Train members on the training rows: writes members/ or likelihoods/.
 
     Each member is written when it is finished. A killed training continues with the missing members and ends with
-    the same files. The options are stored in config.toml.
+    the same files. The options are stored in config.toml: those of posteriors in [train], those of likelihoods in
+    [likelihoods], whose defaults are both families in turn and a patience of 8.
     """
     from drystone.runs import Run, stages
 
     run = Run(directory)
+    changes = {"members": members, "family": family, "epochs": epochs, "patience": patience, "seed": seed}
     with run.opened(), cluster_client(cluster, workers) as client:
-        config = configuration(run).changed(
-            "train", members=members, family=family, sweep=sweep, epochs=epochs, patience=patience, seed=seed
-        )
-        ensemble = stages.train(run, config, workers=workers, client=client, force=force)
+        config = configuration(run)
+        if target == "likelihood":
+            if sweep is not None:
+                raise click.UsageError("--sweep is for posteriors; likelihoods have a sweep of their own.")
+            path, config = run.likelihoods, config.changed("likelihoods", **changes)
+            ensemble = stages.train_likelihoods(run, config, workers=workers, client=client, force=force)
+        else:
+            path, config = run.members, config.changed("train", sweep=sweep, **changes)
+            ensemble = stages.train(run, config, workers=workers, client=client, force=force)
     losses = {name: min(ensemble[k].history.validation) for k, name in enumerate(ensemble.names)}
-    text = f"{run.members}: {len(ensemble)} members"
+    text = f"{path}: {len(ensemble)} members"
     if ensemble.diverged:
         text += f", {len(ensemble.diverged)} diverged and left out"
     if losses:
@@ -73,7 +92,7 @@ def train(
         text += f"; lowest validation loss {losses[best]:.3f} ({best})"
     print_result(
         text,
-        path=run.members,
+        path=path,
         members=ensemble.names,
         diverged=ensemble.diverged,
         validation_loss=losses,

@@ -16,7 +16,7 @@ from drystone import _defaults as defaults
 from drystone._files import replacing
 from drystone._messages import require, unknown
 
-__all__ = ["Config", "Fit", "Simulate", "Tabulate", "Train"]
+__all__ = ["Config", "Fit", "Likelihoods", "Simulate", "Tabulate", "Train"]
 
 VERSION = 1
 FAMILIES, SWEEPS = ("maf", "nsf"), ("default", "paper")
@@ -94,6 +94,38 @@ class Train:
 
 
 @dataclass(frozen=True)
+class Likelihoods:
+    """Settings of the training of likelihoods: see :func:`drystone.train` with ``target="likelihood"``.
+
+    The bounds of the parameters are those of [train].
+
+    Attributes:
+        members: number of likelihoods.
+        family: "maf", "nsf", or "both" in turn.
+        epochs: maximum number of epochs.
+        patience: epochs without a better validation loss before the learning rate is lowered, or training stops.
+        validation: share of the training rows held out for early stopping.
+        log_y: whether to take logarithms of the data.
+        seed: seed of everything random in training.
+    """
+
+    members: int = defaults.MEMBERS
+    family: str = "both"
+    epochs: int = defaults.EPOCHS
+    patience: int = defaults.PATIENCE_WITH_DROPS
+    validation: float = defaults.VALIDATION
+    log_y: bool = defaults.LOG_Y
+    seed: int = defaults.SEED
+
+    def __post_init__(self) -> None:
+        for name in ("members", "epochs", "patience"):
+            _at_least("likelihoods", name, getattr(self, name), 1)
+        _at_least("likelihoods", "seed", self.seed, 0)
+        if self.family not in ("both", *FAMILIES):
+            raise ValueError(unknown("`likelihoods.family`", self.family, ("both", *FAMILIES)))
+
+
+@dataclass(frozen=True)
 class Tabulate:
     """Settings of the table: see :func:`drystone.tabulate`.
 
@@ -137,12 +169,16 @@ class Fit:
 
 @dataclass(frozen=True)
 class Config:
-    """All settings in ``config.toml``: one section per stage, and one section ``[fits.NAME]`` per fit."""
+    """All settings in ``config.toml``: one section per stage, and one section ``[fits.NAME]`` per fit.
+
+    ``likelihoods`` is None, and has no section, in a run without them.
+    """
 
     simulate: Simulate = field(default_factory=Simulate)
     train: Train = field(default_factory=Train)
     tabulate: Tabulate = field(default_factory=Tabulate)
     fits: Mapping[str, Fit] = field(default_factory=lambda: {"log": Fit()})
+    likelihoods: Likelihoods | None = None
 
     def __post_init__(self) -> None:
         if not self.fits:
@@ -170,13 +206,14 @@ class Config:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Config:
         """Return the configuration with the values of nested dictionaries."""
-        kinds = {"simulate": Simulate, "train": Train, "tabulate": Tabulate}
+        kinds = {"simulate": Simulate, "train": Train, "likelihoods": Likelihoods, "tabulate": Tabulate}
         for name, section in plain.items():
             if name not in (*kinds, "fits"):
                 raise ValueError(unknown("section", name, (*kinds, "fits")))
             if not isinstance(section, dict):
                 raise TypeError(f"`{name}` must be a section, written [{name}]; got {section!r}.")
-        sections = {name: _section(kind, name, plain.get(name, {})) for name, kind in kinds.items()}
+        present = [name for name in kinds if name in plain or name != "likelihoods"]
+        sections = {name: _section(kinds[name], name, plain.get(name, {})) for name in present}
         if "fits" in plain:
             sections["fits"] = {name: _section(Fit, f"fits.{name}", fit) for name, fit in plain["fits"].items()}
         return cls(**sections)
@@ -184,7 +221,8 @@ class Config:
     def changed(self, section: str, **values: Any) -> Config:
         """Return the configuration with some values of a section replaced; None leaves a value unchanged."""
         changes = {name: value for name, value in values.items() if value is not None}
-        return replace(self, **{section: replace(getattr(self, section), **changes)})
+        old = Likelihoods() if section == "likelihoods" and self.likelihoods is None else getattr(self, section)
+        return replace(self, **{section: replace(old, **changes)})
 
     def with_fit(self, name: str, fit: Fit) -> Config:
         """Return the configuration with a fit added, or replaced if one has this name."""
@@ -196,6 +234,8 @@ class Config:
         import tomlkit
 
         plain = {"version": VERSION, **asdict(self)}
+        if self.likelihoods is None:
+            del plain["likelihoods"]
         old = path.read_text() if path.exists() else ""
         document = tomlkit.parse(old)
         _update(document, plain)

@@ -17,7 +17,7 @@ from typing import Any
 from drystone._files import ROOT, check_store, digest, replacing
 from drystone._resume import Record
 from drystone.errors import DamagedError
-from drystone.runs.config import Config
+from drystone.runs.config import Config, Likelihoods
 from drystone.runs.run import Run
 
 __all__ = ["MANIFEST", "Manifest", "StageRecord", "pending"]
@@ -117,6 +117,14 @@ class Manifest:
         settings["simulate.train"] = config.simulate.train
         return StageRecord(settings, self._inputs(("simulate", self.run.simulations)))
 
+    def of_likelihoods(self, config: Config) -> StageRecord:
+        """Return the record of the training of likelihoods, without their number: more may be trained later."""
+        settings = _settings("likelihoods", config.likelihoods or Likelihoods())
+        del settings["likelihoods.members"]
+        settings |= {"train.lower": config.train.lower, "train.upper": config.train.upper}
+        settings["simulate.train"] = config.simulate.train
+        return StageRecord(settings, self._inputs(("simulate", self.run.simulations)))
+
     def of_tabulate(self, config: Config) -> StageRecord:
         """Return the record of the table: the members, and the rows that they are evaluated on."""
         settings = _settings("tabulate", config.tabulate)
@@ -131,9 +139,10 @@ class Manifest:
         settings = _settings(f"fits.{name}", config.fits[name])
         return StageRecord(settings, self._inputs(("tabulate", self.run.table)))
 
-    def member_checksums(self) -> dict[str, str]:
+    def member_checksums(self, directory: str = "members") -> dict[str, str]:
         """Return the checksums of the members' descriptions, which hold the checksums of their arrays."""
-        return {f"members/{path.name}": digest(path) for path in sorted(self.run.members.glob("*.json"))}
+        paths = sorted((self.run.path / directory).glob("*.json"))
+        return {f"{directory}/{path.name}": digest(path) for path in paths}
 
     def _inputs(self, *stores: tuple[str, Path]) -> dict[str, str | None]:
         """Return the checksums of stores: as recorded when they were written, or computed if made elsewhere."""

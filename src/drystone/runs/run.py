@@ -52,6 +52,11 @@ class Run:
         return self.path / "members"
 
     @property
+    def likelihoods(self) -> Path:
+        """The directory of the likelihoods, with files as those of the members."""
+        return self.path / "likelihoods"
+
+    @property
     def table(self) -> Path:
         """The statistics of the members on the stacking and the test rows."""
         return self.path / "table.zarr"
@@ -94,10 +99,10 @@ class Run:
         # Only in a run (the path may name any directory), and only if it is writable.
         if not (self.config_file.exists() and os.access(self.path, os.W_OK)):
             return
-        for directory in (self.simulations, self.table, self.members):
+        for directory in (self.simulations, self.table, self.members, self.likelihoods):
             recover(directory)
         for place in (self.path, *self.path.glob(".new-*")):
-            parts = ("members", "fits", "simulations.blocks", "table.parts")
+            parts = ("members", "likelihoods", "fits", "simulations.blocks", "table.parts")
             for directory in (place, *(place / name for name in parts)):
                 for path in directory.glob(".*"):
                     if TEMPORARY.fullmatch(path.name):

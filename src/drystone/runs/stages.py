@@ -21,16 +21,16 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tqdm import tqdm
 
 import drystone as ds
 from drystone._resume import check_same
 from drystone.errors import StaleError
-from drystone.runs.config import Config
+from drystone.runs.config import Config, Likelihoods, Train
 from drystone.runs.manifest import Manifest, StageRecord
 from drystone.runs.replacement import Replacement
 from drystone.runs.run import Run
@@ -38,11 +38,12 @@ from drystone.stacking.checks import check_provided, check_tractable
 from drystone.tabulation.parts import read_table
 
 if TYPE_CHECKING:
-    from drystone import Ensemble, Form, Score, Simulations, Stacking, Table, Task
+    from drystone import Ensemble, Form, Score, Simulations, Stacking, Sweep, Table, Task
     from drystone._parallel import Executor
 
 __all__ = [
     "load_fits",
+    "load_likelihoods",
     "load_members",
     "load_simulations",
     "load_split",
@@ -51,6 +52,7 @@ __all__ = [
     "stack",
     "tabulate",
     "train",
+    "train_likelihoods",
 ]
 
 
@@ -92,26 +94,70 @@ def train(
     force: bool = False,
 ) -> Ensemble:
     """Train the missing members, on ``simulations`` or on those of the run."""
-    manifest, section = Manifest(run), config.train
+    sweep = ds.Sweep.paper() if config.train.sweep == "paper" else ds.Sweep()
+    kind = _Kind("posterior", "train", "members", config.train, sweep)
+    return _train(kind, run, config, simulations, workers, client, force)
+
+
+def train_likelihoods(
+    run: Run,
+    config: Config,
+    *,
+    simulations: Simulations | None = None,
+    workers: int | None = None,
+    client: Executor | None = None,
+    force: bool = False,
+) -> Ensemble:
+    """Train the missing likelihoods, on ``simulations`` or on those of the run."""
+    config = config.changed("likelihoods")
+    kind = _Kind("likelihood", "likelihoods", "likelihoods", config.likelihoods or Likelihoods(), None)
+    return _train(kind, run, config, simulations, workers, client, force)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What is trained: the name of its stage and of its directory, its settings, its sweep (None: the default)."""
+
+    target: Literal["posterior", "likelihood"]
+    stage: str
+    directory: str
+    section: Train | Likelihoods
+    sweep: Sweep | None
+
+    def record(self, manifest: Manifest, config: Config) -> StageRecord:
+        return manifest.of_train(config) if self.stage == "train" else manifest.of_likelihoods(config)
+
+
+def _train(
+    kind: _Kind,
+    run: Run,
+    config: Config,
+    simulations: Simulations | None,
+    workers: int | None,
+    client: Executor | None,
+    force: bool,
+) -> Ensemble:
+    manifest, section, stage = Manifest(run), kind.section, kind.stage
     if simulations is None:
         simulations = _load_simulations(manifest, config)
-    current = manifest.of_train(config)
-    replacement = Replacement(manifest, "train", current)
+    current = kind.record(manifest, config)
+    replacement = Replacement(manifest, stage, current)
     if not (force or replacement.unfinished):
-        _refuse_stale(manifest, "train", current, "the members")
+        _refuse_stale(manifest, stage, current, f"the {kind.directory}")
     config.write(run.config_file)
     directory = replacement.directory(anew=force)
     rows = simulations.row < config.simulate.train
-    with run.timed("train"):
+    with run.timed(stage):
         # Members may be missing, but those that exist stay valid.
-        if directory == run.path and not manifest.done("train", current):
-            manifest.note("train", current)
+        if directory == run.path and not manifest.done(stage, current):
+            manifest.note(stage, current)
         ensemble = ds.train(
             simulations.theta[rows],
             simulations.y[rows],
+            target=kind.target,
             members=section.members,
-            family="maf" if section.family == "maf" else "nsf",
-            sweep=ds.Sweep.paper() if section.sweep == "paper" else ds.Sweep(),
+            family="maf" if section.family == "maf" else "nsf" if section.family == "nsf" else None,
+            sweep=kind.sweep,
             prior=_bounds(config),
             epochs=section.epochs,
             patience=section.patience,
@@ -120,12 +166,12 @@ def train(
             seed=section.seed,
             workers=workers,
             client=client,
-            directory=directory / run.members.name,
+            directory=directory / kind.directory,
         )
         if directory != run.path:
             replacement.install()
-            ensemble = ds.Ensemble.load(run.members)
-        manifest.note("train", replace(current, outputs=manifest.member_checksums()))
+            ensemble = ds.Ensemble.load(run.path / kind.directory)
+        manifest.note(stage, replace(current, outputs=manifest.member_checksums(kind.directory)))
     return ensemble
 
 
@@ -253,6 +299,15 @@ def load_members(run: Run, config: Config) -> Ensemble:
     return _load_members(Manifest(run), config)
 
 
+def load_likelihoods(run: Run, config: Config) -> Ensemble:
+    """Read all likelihoods in ``likelihoods/``."""
+    manifest, command = Manifest(run), "train --target likelihood"
+    if not any(run.likelihoods.glob("*.json")):
+        raise FileNotFoundError(_missing(run, run.likelihoods, command))
+    _check(manifest, "likelihoods", manifest.of_likelihoods(config), "the likelihoods", command)
+    return ds.Ensemble.load(run.likelihoods)
+
+
 def load_split(
     run: Run, config: Config, memory: int | None = None, table: Table | None = None
 ) -> tuple[Table, Table]:
@@ -328,7 +383,7 @@ def _check(manifest: Manifest, stage: str, current: StageRecord, what: str, comm
     record, run = manifest.get(stage), manifest.run
     if record is None:
         return
-    forced = " --force" if command in ("simulate", "train") else ""
+    forced = " --force" if command.startswith(("simulate", "train")) else ""
     if Replacement(manifest, stage, current).unfinished and record.differences(current):
         raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {command} {run.path}`.")
     _refuse_stale(manifest, stage, current, what, f"call `drystone {command} {run.path}{forced}`")

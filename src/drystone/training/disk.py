@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -39,6 +40,7 @@ FORMAT = 1
 TIMINGS = "timings.jsonl"
 # Fields of a configuration that version 0.1 wrote under another name.
 RENAMED = {"averaging": "ema_decay"}
+FAMILY_IN_NAME = re.compile(r"(maf|nsf)-(?=\d+$)")
 
 
 def save(member: TrainedMember | TrainedLikelihood, directory: Path, fingerprint: str = "") -> None:
@@ -261,8 +263,9 @@ def read(path: Path, embedding: Callable[[], nn.Module] | None = None) -> Stored
 
 
 def scan(directory: Path, embedding: Callable[[], nn.Module] | None = None) -> tuple[list[Stored], list[str]]:
-    """Return the members of a directory in the order of their names, and the names of those that diverged."""
-    paths = sorted(directory.glob("*.json"))
+    """Return the members of a directory in the order of their training, and the names of those that diverged."""
+    # By number, whatever the family: nle-maf-000, nle-nsf-001, nle-maf-002.
+    paths = sorted(directory.glob("*.json"), key=lambda path: (FAMILY_IN_NAME.sub("", path.stem), path.stem))
     if not paths:
         raise ValueError(f"no members (<name>.json) in {directory}.")
     stored = [read(path, embedding) for path in paths]

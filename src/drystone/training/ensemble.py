@@ -114,7 +114,7 @@ class Ensemble(Sequence[M], Generic[M]):
     def load(
         cls, directory: str | os.PathLike[str], *, embedding: Callable[[], nn.Module] | None = None
     ) -> Ensemble[Any]:
-        """Read the members of a directory in the order of their names; parameters are read on first use.
+        """Read the members of a directory in the order of their training; parameters are read on first use.
 
         Args:
             directory: The directory of :meth:`save` or ``drystone.train(directory=...)``.
