@@ -18,11 +18,27 @@ _DIMENSIONS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter", 
 
 
 def as_numpy(value: ArrayLike) -> np.ndarray:
-    """View ``value`` as a NumPy array; a torch tensor is detached and brought to the CPU first."""
+    """View ``value`` as a NumPy array; a torch tensor is detached and brought to the CPU first.
+
+    Masked entries are missing values and become NaN, which needs floating numbers.
+
+    Example:
+        >>> as_numpy(np.ma.masked_equal([1, 2, 3], 2))
+        array([ 1., nan,  3.])
+    """
     array: Any = value
     if type(array).__module__.partition(".")[0] == "torch":
         array = array.detach().cpu().numpy()
-    return np.asarray(array)
+    return np.asarray(_without_masks(array))
+
+
+def _without_masks(value: Any) -> Any:
+    """Return an array, or a list of arrays, with NaN for masked entries; NumPy would use what is below them."""
+    if np.ma.is_masked(value) and isinstance(value, np.ma.MaskedArray):
+        return (value if value.dtype.kind == "f" else value.astype(float)).filled(np.nan)
+    if isinstance(value, list | tuple) and any(isinstance(v, np.ma.MaskedArray | list | tuple) for v in value):
+        return [_without_masks(item) for item in value]
+    return value
 
 
 def dimensions(letters: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from drystone._arrays import as_numpy
 from drystone.simulation.prior import Prior
 
 __all__ = ["Block", "Job", "Simulator", "SimulatorWithPrior", "simulate_block"]
@@ -124,7 +125,7 @@ def _row_by_row(simulator: Simulator, theta: NDArray[np.float64], streams: list[
 
 def _data(y: NDArray, rows: int) -> NDArray[np.floating]:
     """Return the simulator's data as floats; a wrong shape is an error of the code, not a failed simulation."""
-    y = np.asarray(y)
+    y = as_numpy(y)
     if y.ndim != 2 or len(y) != rows:
         raise ValueError(f"`simulator` must return shape (N, m) = ({rows}, m); it returned {y.shape}.")
     return y if np.issubdtype(y.dtype, np.floating) else y.astype(float)

@@ -50,7 +50,7 @@ class Table:
     ``draws`` when asked for, one member at a time, so deriving them never holds a second copy of the draws.
 
     Members may have different statistics (MCMC draws have no density, some densities no sampler): the rows of one
-    that lacks a statistic are NaN, and :meth:`has` tells which members have it.
+    that lacks a statistic are NaN, and :meth:`has` tells which members have it. Masked entries are NaN too.
 
     Args:
         theta: true parameters, (N, d).

@@ -166,7 +166,9 @@ def _real(
     """Return the real simulations, none if there are none; raise if they are of another shape."""
     if (theta is None) != (y is None):
         raise ValueError("`theta` and `y` must be given together, or neither.")
-    real = tuple(e[:0] if a is None else np.asarray(a, float) for a, e in zip((theta, y), emulated, strict=True))
+    real = tuple(
+        e[:0] if a is None else np.asarray(as_numpy(a), float) for a, e in zip((theta, y), emulated, strict=True)
+    )
     for name, a, e in zip(("theta", "y"), real, emulated, strict=True):
         if a.shape[1:] != e.shape[1:]:
             raise ValueError(f"`{name}` must have shape (N, {', '.join(map(str, e.shape[1:]))}); got {a.shape}.")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from drystone._arrays import as_numpy
 from drystone.flows.flow import Flow
 from drystone.simulation.support import Support
 from drystone.training.engines.loop import State
@@ -89,7 +90,7 @@ class TrainedLikelihood:
 
         A single row of y is used for all rows of theta.
         """
-        theta, y = self._parameters(theta), np.asarray(y)
+        theta, y = self._parameters(theta), as_numpy(y)
         inside = self.condition.support.contains(theta)
         context = self.condition(theta)
         at_points = []
@@ -116,7 +117,7 @@ class TrainedLikelihood:
         return replace(self, flow=Flow(self.flow.architecture, self.snapshots[epoch]["flow"]), snapshots={})
 
     def _parameters(self, theta: ArrayLike) -> NDArray:
-        theta, d = np.asarray(theta), self.flow.architecture.context
+        theta, d = as_numpy(theta), self.flow.architecture.context
         if theta.ndim != 2 or theta.shape[1] != d:
             raise ValueError(f"`theta` must have shape (N, {d}); got {theta.shape}.")
         return theta

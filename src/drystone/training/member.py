@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drystone._arrays import as_numpy
 from drystone._messages import require
 from drystone.flows.flow import Flow
 from drystone.simulation.support import Support
@@ -80,7 +81,7 @@ class TrainedMember:
 
         A single row of y is used for all rows of theta.
         """
-        theta, y = np.asarray(theta), np.asarray(y)
+        theta, y = as_numpy(theta), as_numpy(y)
         d = self.flow.architecture.features
         if theta.ndim != 2 or theta.shape[1] != d:
             raise ValueError(f"`theta` must have shape (N, {d}); got {theta.shape}.")
@@ -93,7 +94,7 @@ class TrainedMember:
 
     def sample(self, n: int, y: ArrayLike, *, seed: int | None = None) -> NDArray[np.float64]:
         r"""Return n draws from :math:`q(\theta \mid y_m)` for each row of y (N, …), as an array (n, N, d)."""
-        x = self.flow.sample(n, self.context(np.asarray(y)), seed)
+        x = self.flow.sample(n, self.context(as_numpy(y)), seed)
         return self.support.to_theta(self.scaling.invert(x))
 
     def context(self, y: NDArray) -> NDArray[np.float32]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
+from drystone._arrays import as_numpy
 from drystone._defaults import EPOCHS, LOG_Y, MEMBERS, PATIENCE, PATIENCE_WITH_DROPS, SEED, VALIDATION
 from drystone._messages import require
 from drystone._parallel import Executor, as_completed, cores, worker_pool
@@ -187,7 +188,7 @@ def train(
 
 def _arrays(theta: ArrayLike, y: ArrayLike, structured: bool) -> tuple[NDArray, NDArray]:
     """Return theta and y as arrays; raise if shapes differ or numbers are not finite."""
-    theta, y = np.asarray(theta), np.asarray(y)
+    theta, y = as_numpy(theta), as_numpy(y)
     if theta.ndim != 2:
         raise ValueError(f"`theta` must have shape (N, d); got {theta.shape}.")
     if y.ndim != 2 and not (structured and y.ndim > 2):
