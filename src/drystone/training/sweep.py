@@ -174,8 +174,8 @@ class Sweep:
 
 
 LIKELIHOOD = Sweep(
-    transforms=(3, 6), units=(36, 72), layers=(1, 2), bins=(4, 10), dropout=(0.0, 0.0), batch_size=(60, 120),
-    learning_rate=(7e-4, 2e-3), activation="tanh", ema_decay=0.8,
+    transforms=(3, 6), units=(36, 80), layers=(2, 2), bins=(4, 8), dropout=(0.0, 0.0), batch_size=(60, 120),
+    learning_rate=(1e-3, 2.5e-3), activation="tanh", ema_decay=0.8,
 )  # fmt: skip
 # Hyperparameters that the paper's table does not list are those of sbi, which it used: tanh, ten bins, shuffled
 # orders.

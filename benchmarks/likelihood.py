@@ -1,0 +1,153 @@
+"""Gaps between stacks of neural likelihoods and the exact posterior, beside those of stacked posteriors.
+
+    OMP_NUM_THREADS=1 python benchmarks/likelihood.py slcp               # or another task, or several
+    OMP_NUM_THREADS=1 python benchmarks/likelihood.py slcp --seed 7000   # other simulations
+
+10,000 simulations train 8 posteriors and 16 likelihoods (``target="likelihood"``, with its default sweep); 1,000
+others stack them. The stacked posteriors are the proposal with which ``ds.normalize`` makes posteriors of the
+likelihoods; these and the posteriors are stacked by log score. The gap is the mean of exact − stacked log density
+on test rows, with its paired standard error. Processor time is of all threads, without the exact densities.
+
+All results are stored in ``--directory`` and continued. Writes ``benchmarks/results/likelihood-<task>.json``.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy.special import logsumexp
+
+import drystone as ds
+
+RESULTS = Path(__file__).parent / "results"
+# Test rows: fewer where one exact density takes seconds.
+TASKS = {"slcp": 1000, "two_moons": 1000, "gaussian_mixture": 1000, "sir": 500, "lotka_volterra": 250}
+TRAIN, STACK = 10_000, 1_000
+POSTERIORS, LIKELIHOODS = 8, 16
+# Rows at a time: what a killed process loses.
+BLOCK = 50
+
+
+class Clock:
+    """Processor seconds by stage, added up over calls in a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    @property
+    def seconds(self):
+        """Seconds of each stage."""
+        return json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def add(self, stage, begin):
+        """Add the time since ``begin`` to a stage."""
+        seconds = self.seconds
+        seconds[stage] = seconds.get(stage, 0.0) + time.process_time() - begin
+        self.path.write_text(json.dumps(seconds))
+
+
+def simulated(task, n, seed):
+    theta, y = ds.simulate(task, n=n, seed=seed, workers=1)
+    return np.asarray(theta, float), np.asarray(y, float)
+
+
+def by_blocks(path, function, theta, y, clock=None):
+    """Return function(theta, y), (K, N), computed and stored block by block of rows."""
+    parts = []
+    for start in range(0, len(theta), BLOCK):
+        file = Path(f"{path}-{start:05d}.npy")
+        if not file.exists():
+            begin = time.process_time()
+            np.save(file, function(theta[start : start + BLOCK], y[start : start + BLOCK]))
+            if clock is not None:
+                clock.add(path.name.partition("-")[0], begin)
+        parts.append(np.load(file))
+    return np.concatenate(parts, axis=-1)
+
+
+def run(name, seed, directory, workers):
+    task = ds.tasks.get(name)
+    directory.mkdir(parents=True, exist_ok=True)
+    clock = Clock(directory / "seconds.json")
+    train, stack, test = (simulated(task, n, seed + i) for i, n in enumerate((TRAIN, STACK, TASKS[name])))
+    options = {"prior": task.prior, "log_y": name == "lotka_volterra", "seed": seed, "workers": workers}
+
+    begin = time.process_time()
+    sweep = ds.Sweep(ema_decay=0.8)
+    posteriors = ds.train(
+        *train, members=POSTERIORS, sweep=sweep, lr_drops=3, directory=directory / "posteriors", **options
+    )
+    clock.add("train posteriors", begin)
+    begin = time.process_time()
+    likelihoods = ds.train(
+        *train, target="likelihood", members=LIKELIHOODS, directory=directory / "likelihoods", **options
+    )
+    clock.add("train likelihoods", begin)
+    print(
+        likelihoods.frame[
+            ["transforms", "units", "layers", "batch_size", "learning_rate", "validation_loss", "seconds"]
+        ]
+    )
+
+    of_posteriors = ds.stack(ds.Table(stack[0], log_q=posteriors.log_prob(*stack), names=posteriors.names))
+    proposal = of_posteriors.posterior(posteriors)
+    members = ds.normalize(likelihoods, prior=task.prior, proposal=proposal)
+
+    def normalized(theta, y):
+        return np.stack([member.log_prob(theta, y) for member in members.values()])
+
+    def log_q(part, theta, y):
+        return np.concatenate(
+            [
+                posteriors.log_prob(theta, y),
+                by_blocks(directory / f"normalize-{part}", normalized, theta, y, clock),
+            ]
+        )
+
+    names = (*posteriors.names, *members)
+    stacking, testing = ds.Table(stack[0], log_q=log_q("stack", *stack), names=names), log_q("test", *test)
+    exact = by_blocks(directory / "exact", task.log_posterior, *test)
+
+    def gap(log_density):
+        difference = exact - log_density
+        return {"gap": difference.mean(), "se": difference.std(ddof=1) / np.sqrt(len(difference))}
+
+    def stacked(first, last):
+        fit = ds.stack(stacking.select(members=list(names[first:last])))
+        return fit, gap(logsumexp(testing[first:last], axis=0, b=fit.weights[:, None]))
+
+    K, best = len(posteriors), int(stacking.log_q.mean(1).argmax())
+    fit, everything = stacked(0, len(names))
+    result = {
+        "task": name,
+        "seed": seed,
+        "simulations": {"train": TRAIN, "stack": STACK, "test": len(exact)},
+        "members": {"posteriors": K, "likelihoods": len(likelihoods)},
+        "best member": {"name": names[best], **gap(testing[best])},
+        "stacked posteriors": stacked(0, K)[1],
+        "stacked likelihoods": stacked(K, len(names))[1],
+        "stacked": everything,
+        "weight of posteriors": float(fit.weights[:K].sum()),
+        "weights": {n: round(float(w), 4) for n, w in zip(names, fit.weights, strict=True) if w > 1e-4},
+        "processor minutes": {stage: round(s / 60, 2) for stage, s in clock.seconds.items()},
+    }
+    result["processor minutes"]["total"] = round(sum(clock.seconds.values()) / 60, 2)
+    print(json.dumps(result, indent=1))
+    return result
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="+", choices=TASKS)
+    parser.add_argument("--seed", type=int, default=8000, help="of the simulations and of everything else")
+    parser.add_argument("--directory", type=Path, default=Path("likelihood-benchmark"))
+    parser.add_argument("--workers", type=int, default=None)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", category=ds.ConvergenceWarning)
+    for task in arguments.tasks:
+        result = run(task, arguments.seed, arguments.directory / f"{task}-{arguments.seed}", arguments.workers)
+        (arguments.results / f"likelihood-{task}.json").write_text(json.dumps(result, indent=1) + "\n")
