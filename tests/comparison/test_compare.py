@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from drystone.comparison import INTERVAL_SCORE, LOG_DENSITY, RANK_DISTANCE
+from drystone.comparison import COVERAGE_ERROR, INTERVAL_SCORE, LOG_DENSITY, RANK_DISTANCE
+from drystone.comparison.methods import drawn
+from drystone.table.statistics import quantile
 from helpers.tables import make_table
 
 
@@ -27,8 +29,9 @@ def test_values_are_those_of_the_test_rows(comparison):
     assert cell(comparison, "log density", "stacked")["value"] == pytest.approx(fit.apply(test).log_q.mean())
     uniform = np.log(np.exp(test.log_q).mean(0))
     assert cell(comparison, "log density", "uniform")["value"] == pytest.approx(uniform.mean())
-    inside = np.abs(np.mean(np.abs(fit.apply(test).rank - 0.5) <= 0.45) - 0.9)
-    assert cell(comparison, "90% coverage error", "stacked")["value"] == pytest.approx(inside)
+    lower, upper = quantile(fit.view(test).independent_draws().numpy(), [0.05, 0.95], 1)
+    error = np.abs(np.mean((lower <= test.theta) & (test.theta <= upper)) - 0.9)
+    assert cell(comparison, "90% coverage error", "stacked")["value"] == pytest.approx(error)
 
 
 def test_gains_are_paired(comparison):
@@ -63,7 +66,10 @@ def test_standard_errors_match_the_spread_over_repetitions():
 
 
 def test_rank_distance_is_printed_beside_its_noise_floor(comparison):
-    assert cell(comparison, "rank distance D", "stacked")["floor"] == pytest.approx(1 / (6 * 900))
+    floor = cell(comparison, "rank distance D", "stacked")["floor"]
+    S = ds.toy.table(900, seed=2).S
+    assert floor == pytest.approx(1 / (6 * 900), rel=2 / S + 900 / S**2)
+    assert floor > 1 / (6 * 900)
     assert "calibrated ≈ 0.00019" in str(comparison)
 
 
@@ -111,8 +117,12 @@ def test_compare_leaves_out_what_tables_and_forms_cannot_give():
     ]
     fit = ds.stack(few[0], ds.IntervalAggregation(), ds.IntervalScore())
     comparison = ds.compare(few[0], few[1], fit)
-    assert "90% interval score" in comparison.skipped
-    assert "90% coverage error" in set(comparison.frame["metric"])
+    # Quantiles at two levels are ends of members, and of aggregated intervals, but not of a mixture; whether the
+    # truth lies between the mixture's is known from its ranks.
+    assert set(comparison.of("90% interval score").methods) == {"best", "uniform ends", "stacked"}
+    assert "9 levels or more" in comparison.of("90% interval score").skipped["uniform"]
+    assert set(comparison.of("90% coverage error").methods) == {"best", "uniform", "uniform ends", "stacked"}
+    assert "90% interval score" in ds.compare(few[0], few[1], ds.Stacking.uniform(table.names)).skipped
     other = ds.stack(table, ds.IntervalAggregation(0.2), ds.IntervalScore(0.2))
     frame = ds.compare(table, test, {"log": ds.stack(table), "intervals": other}).frame
     assert "intervals" not in set(frame["method"])
@@ -202,7 +212,8 @@ def test_a_score_of_the_users_own_becomes_a_metric():
     assert line.value.se == pytest.approx(by_row[best].std() / np.sqrt(test.N))
     largest = comparison.of("largest error")
     assert largest.metric.better == "lower"
-    uniform = np.abs(test.theta - test.mean.mean(0)).mean(1)
+    draws = ds.Stacking.uniform(test.names).view(test).independent_draws().numpy()
+    uniform = np.abs(test.theta - draws.mean(1)).mean(1)
     assert largest.methods["uniform"].value.value == pytest.approx(uniform.max())
     # A bootstrap sample misses the worst row with probability 1/e: so there is a spread, and it is no mean's.
     assert largest.methods["uniform"].value.se > 0
@@ -224,7 +235,7 @@ def test_sums_of_scores_are_metrics():
     fit = comparison.fits["stacked"]
     for score in (by_row, by_sample):
         found = comparison.of(repr(score)).methods["stacked"].value
-        assert found.value == pytest.approx(fit.evaluate(test, score)["loss"])
+        assert found.value == pytest.approx(float(score(drawn(fit, test))))
         assert 0 < found.se < 1
 
 
@@ -251,9 +262,9 @@ def test_statistics_of_a_bootstrapped_metric_are_computed_once(monkeypatch):
     validation, test = ds.toy.table(100, seed=1, draws=30), ds.toy.table(100, seed=2, draws=30)
     fit, calls = ds.stack(validation, ds.SampleAggregation(), ds.EnergyScore()), []
     view = type(fit.view(test))
-    rank = view.rank
-    monkeypatch.setattr(view, "rank", lambda self, *rest: calls.append(1) or rank(self, *rest))
-    ds.compare(validation, test, fit, metrics=(RANK_DISTANCE,))
+    draws = view.independent_draws
+    monkeypatch.setattr(view, "independent_draws", lambda self, *rest: calls.append(1) or draws(self, *rest))
+    ds.compare(validation, test, fit)
     assert len(calls) == 1
 
 
@@ -269,3 +280,89 @@ def test_one_members_intervals_aggregated_with_weight_one_are_its_own(S):
     frame = ds.compare(tables[0], tables[1], {"aggregated": fit}).frame
     row = frame[(frame["method"] == "aggregated") & (frame["metric"] == "90% interval score")]
     assert row["gain"].item() == pytest.approx(0, abs=1e-9)
+    covers = frame[(frame["method"] == "aggregated") & (frame["metric"] == "90% coverage error")]
+    assert covers["gain"].item() == pytest.approx(0, abs=1e-12)
+
+
+def exact_members(seed, S, N, keep_draws=True, K=4):
+    """Members that all are the exact posterior."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=(N, 1))
+    theta = y + rng.normal(size=(N, 1))
+    table = ds.Table(theta, y, draws=y[:, None] + rng.normal(size=(K, N, S, 1)))
+    return table if keep_draws else ds.Table(theta, y, rank=table.rank, S=S)
+
+
+def gains_of_uniform_weights(S, N, repetitions, keep_draws=True):
+    """Gain of uniform weights over the best member in each repetition, and values and floors, by metric."""
+    gains, values, floors = {}, {}, {}
+    for seed in range(repetitions):
+        tables = [exact_members(2 * seed + i, S, N, keep_draws) for i in (0, 1)]
+        for result in ds.compare(*tables, ds.Stacking.uniform(tables[0].names)).results:
+            line, name = result.methods["uniform"], result.metric.name
+            gains.setdefault(name, []).append(line.gain.value)
+            values.setdefault(name, []).append(line.value.value)
+            floors[name] = result.floor
+    return gains, values, floors
+
+
+def in_errors(values, expected=0.0):
+    """How far the mean of repeated values is from what is expected, in standard errors."""
+    return (np.mean(values) - expected) / (np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+@pytest.mark.parametrize(
+    ("S", "N", "repetitions"),
+    [
+        (10, 200, 40),
+        (20, 200, 40),
+        *(pytest.param(S, 1000, 200, marks=pytest.mark.slow) for S in (10, 20, 50, 100, 200)),
+    ],
+)
+def test_more_draws_are_not_skill(S, N, repetitions):
+    gains, values, floors = gains_of_uniform_weights(S, N, repetitions)
+    assert len(gains) == 5
+    for name, gain in gains.items():
+        assert abs(in_errors(gain)) < (3 if repetitions == 200 else 3.5), name
+    for metric in (RANK_DISTANCE, COVERAGE_ERROR):
+        assert abs(in_errors(values[metric.name], floors[metric.name])) < 4, metric.name
+
+
+@pytest.mark.parametrize("S", [7, 20])
+def test_more_draws_are_not_skill_where_ranks_are_all_that_is_left_of_the_draws(S):
+    gains, values, floors = gains_of_uniform_weights(S, 300, 40, keep_draws=False)
+    assert abs(in_errors(gains[RANK_DISTANCE.name])) < 3.5
+    assert abs(in_errors(values[RANK_DISTANCE.name], floors[RANK_DISTANCE.name])) < 4
+
+
+def test_intervals_that_hold_every_truth_have_an_error_and_a_floor():
+    rng = np.random.default_rng(0)
+    wide = ds.Table(rng.normal(size=(400, 2)), draws=30 * rng.normal(size=(2, 400, 60, 2)))
+    result = ds.compare(wide, wide, ds.Stacking.uniform(wide.names)).of(COVERAGE_ERROR)
+    estimate = result.methods["stacked"].value
+    assert estimate.value == pytest.approx(0.1)
+    # One or two of the four hundred might have been outside.
+    assert 1 / 400 < estimate.se < 2 / 400
+    assert result.floor == pytest.approx(np.sqrt(2 / np.pi * 0.1 * 0.9 / 400), rel=1e-3)
+    assert "calibrated ≈ 0.012" in str(ds.compare(wide, wide, ds.Stacking.uniform(wide.names)))
+
+
+def test_aggregated_intervals_are_compared_with_the_average_of_the_ends():
+    validation, test = make_table(N=150, seed=1), make_table(N=120, seed=2)
+    fits = {
+        "ends": ds.stack(validation, ds.IntervalAggregation(), ds.IntervalScore()),
+        "log": ds.stack(validation),
+    }
+    comparison = ds.compare(validation, test, fits)
+    average = np.stack([test.quantile(level).mean(0) for level in (0.05, 0.95)], -1)
+    for intervals, name in ((average, "uniform ends"), (fits["ends"].apply(test).interval(0.1), "ends")):
+        inside = (intervals[..., 0] <= test.theta) & (test.theta <= intervals[..., 1])
+        by_hand = np.abs(inside.mean(0) - 0.9).mean()
+        assert comparison.of(COVERAGE_ERROR).methods[name].value.value == pytest.approx(by_hand)
+    lines = comparison.of(INTERVAL_SCORE).methods
+    assert set(lines) == {"best", "uniform", "uniform ends", "ends", "log"}
+    for fit, uniform in (("ends", "uniform ends"), ("log", "uniform")):
+        gain = lines[uniform].value.value - lines[fit].value.value
+        assert lines[fit].gain_over_uniform.value == pytest.approx(gain)
+    assert lines["uniform ends"].gain_over_uniform is None
+    assert "uniform ends" not in comparison.of(RANK_DISTANCE).methods

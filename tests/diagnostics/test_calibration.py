@@ -7,8 +7,6 @@ import pytest
 import torch
 
 import drystone as ds
-from drystone.diagnostics.calibration import ecdf
-from drystone.diagnostics.ranks import middle
 from drystone.forms.mixture import MixtureView
 from helpers.tables import make_table
 
@@ -30,7 +28,7 @@ def test_exact_posteriors_stay_in_the_band_at_the_nominal_rate(diagnostic, S):
 @pytest.mark.parametrize("diagnostic", [ds.diagnostics.rank_ecdf, ds.diagnostics.coverage])
 @pytest.mark.parametrize("weights", [[1 / 6] * 6, [0.7, 0.3]], ids=["uniform", "unequal"])
 def test_mixtures_of_exact_members_stay_in_the_band_at_the_nominal_rate(diagnostic, weights):
-    """A mixture's ranks have the draws of all members behind them, not those of one."""
+    """A mixture's ranks are those among S of the members' draws, not among all of them."""
     rng, (K, N, S, d) = np.random.default_rng(0), (len(weights), 1000, 20, 150)
     draws = rng.standard_normal((K, N, S, d), dtype=np.float32)
     theta = rng.standard_normal((N, d))
@@ -43,26 +41,47 @@ def test_mixtures_of_exact_members_stay_in_the_band_at_the_nominal_rate(diagnost
     np.testing.assert_allclose(curve.mean(1), found.grid, atol=5 * 0.5 / np.sqrt(N * d))
 
 
-def test_sums_of_draws_are_judged_by_the_draws_they_use():
-    """Twelve of the table's forty draws: curves on the grid of forty have no stairs."""
+def test_sums_of_draws_are_judged_by_all_draws_of_the_table():
+    """Whatever number of draws they are fitted with."""
     rng, (N, S, d) = np.random.default_rng(0), (500, 40, 60)
     table = ds.Table(rng.normal(size=(N, d)), draws=rng.normal(size=(1, N, S, d)))
     fit = ds.stack(table, ds.SampleAggregation("scalar", draws=12), ds.MeanScore())
     exact = replace(fit, params={"offset": np.zeros(d), "matrix": np.eye(d)[None]})
-    assert ds.diagnostics.ranks(table, exact).method_draws["stacked"] == 12
-    for diagnostic in (ds.diagnostics.rank_ecdf, ds.diagnostics.coverage):
-        found = diagnostic(table, exact)
-        error = 5 * 0.5 / np.sqrt(N * d)
-        np.testing.assert_allclose(found.methods["stacked"].mean(1), found.grid, atol=error)
+    r = ds.diagnostics.ranks(table, exact)
+    np.testing.assert_array_equal(r.methods["stacked"], r.members[0])
 
 
-def test_weights_for_each_row_have_draws_for_each_row():
-    table = make_table(K=3, N=50)
-    w = torch.softmax(torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64), -1)
-    found = np.asarray(MixtureView(w, table).draws_behind_rank())
-    np.testing.assert_allclose(found, 41 / (w.numpy() ** 2).sum(1))
-    u = middle(MixtureView(w, table).rank().numpy(), found)
-    assert ecdf(u, found, np.array([0.0, 1.0]), table.row_weights) == pytest.approx(np.array([[0] * 3, [1] * 3]))
+def modes(N, S, d, seed, weights, keep_draws):
+    """An exact mixture whose members are separate modes, d times."""
+    rng, K = np.random.default_rng(seed), len(weights)
+    centres = 8.0 * np.arange(K)
+    theta = centres[rng.choice(K, (N, d), p=weights)] + rng.normal(size=(N, d))
+    draws = centres[:, None, None, None] + rng.standard_normal((K, N, S, d), dtype=np.float32)
+    table = ds.Table(theta, draws=draws)
+    return table if keep_draws else ds.Table(theta, rank=table.rank, S=S)
+
+
+@pytest.mark.parametrize("keep_draws", [True, False])
+@pytest.mark.parametrize("diagnostic", [ds.diagnostics.rank_ecdf, ds.diagnostics.coverage])
+def test_exact_mixtures_of_separate_modes_stay_in_the_band_at_the_nominal_rate(diagnostic, keep_draws):
+    weights, d = np.array([0.6, 0.4]), 400
+    table = modes(2000, 20, d, 0, weights, keep_draws)
+    fit = replace(ds.Stacking.uniform(table.names), params={"weights": weights})
+    found = diagnostic(table, fit)
+    rate = found.inside["stacked"].mean()
+    assert rate == pytest.approx(found.band.probability, abs=4 * np.sqrt(0.05 * 0.95 / d))
+
+
+def test_weights_may_differ_by_row():
+    table = make_table(K=3, N=4000, S=9, d=1)
+    w = torch.softmax(torch.randn(4000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64), -1)
+    view = MixtureView(w, table)
+    expected = np.einsum("nk,knd->d", w.numpy(), table.rank) / 4000
+    for ranks in (
+        view.independent_rank().numpy(),
+        (view.independent_draws() <= view.theta[:, None]).double().mean(1),
+    ):
+        np.testing.assert_allclose(ranks.mean(0), expected, atol=4 * 0.5 / np.sqrt(9 * 4000))
 
 
 def test_coverage_needs_two_draws():
@@ -90,12 +109,10 @@ def test_the_curves_are_those_of_the_ranks():
     validation, test = make_table(seed=1), make_table(seed=2)
     fit = ds.stack(validation)
     found = ds.diagnostics.rank_ecdf(test, {"log": fit})
-    uniform = np.full(test.K, 1 / test.K)
-    for name, w, rank in (("uniform", uniform, test.rank.mean(0)), ("log", fit.weights, fit.apply(test).rank)):
-        S = test.S / (w**2).sum()
-        # Each rank is spread over its share of (0, 1).
-        by_hand = np.clip((S + 1) * found.grid[:, None, None] - S * rank[None], 0, 1).mean(1)
-        np.testing.assert_allclose(found.methods[name], by_hand, atol=1e-12)
+    for name, stack in (("uniform", ds.Stacking.uniform(test.names)), ("log", fit)):
+        rank = (stack.view(test).independent_draws().numpy() <= test.theta[:, None]).sum(1)
+        u = (rank + 0.5) / (test.S + 1)
+        np.testing.assert_allclose(found.methods[name], (u <= found.grid[:, None, None]).mean(1), atol=1e-12)
     assert found.members.shape == (test.K, len(found.grid), test.d)
     assert set(found.inside) == {"uniform", "log"}
 

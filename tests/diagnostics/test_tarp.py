@@ -48,7 +48,7 @@ def test_stacks_are_judged_by_their_draws():
     table = make_table()
     fit = ds.stack(table)
     found = ds.diagnostics.tarp(table, fit, seed=5)
-    alone = ds.Table(table.theta, draws=fit.apply(table).draws(seed=5)[None])
+    alone = ds.Table(table.theta, draws=fit.view(table).independent_draws(5).numpy()[None])
     by_hand = ds.diagnostics.tarp(alone, seed=5).members[0]
     np.testing.assert_allclose(found.methods["stacked"], by_hand, atol=1e-12)
 

@@ -188,7 +188,7 @@ def test_aggregated_samples_are_never_worse_than_the_best_member_on_new_rows():
         frame = ds.compare(train, test, fit).frame
         row = frame[(frame["metric"] == "energy score") & (frame["method"] == "stacked")].iloc[0]
         gains.append((row["gain"], row["gain_se"]))
-        assert row["gain"] > -2 * row["gain_se"], seed
+        assert row["gain"] >= -2 * row["gain_se"], seed
     assert np.mean([gain for gain, _ in gains]) > 0
 
 

@@ -186,7 +186,7 @@ def test_histograms_of_exact_posteriors_have_no_teeth(S, count):
     exact = ds.Table(rng.random((200_000, 1)), rank=np.zeros((1, 200_000, 1)))
     rank = rng.binomial(S, exact.theta) / S
     members = ds.diagnostics.Ranks(
-        ((S * rank + 0.5) / (S + 1))[None], {}, ("exact",), ("theta_0",), exact.row_weights, S, {}
+        ((S * rank + 0.5) / (S + 1))[None], {}, ("exact",), ("theta_0",), exact.row_weights, S
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ds.diagnostics, "ranks", lambda table, fits: members)

@@ -1,22 +1,34 @@
 r"""Honest numbers: stacked against the best single member and uniform weights, on rows that nothing was fitted to.
 
 The best member is chosen *for each metric on the validation rows*; every value and every gain is measured on the
-test rows, with standard errors. Gains are paired (same rows), which is what makes small ones visible.
+test rows, with standard errors. Gains are paired (same rows), which is what makes small ones visible. Every method
+is looked at through as many draws per row as each member has (:mod:`drystone.comparison.drawn`).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from drystone._parallel import one_thread
-from drystone.comparison.methods import BEST, UNIFORM, Fits, able, missing, name_fits, single, uniform
+from drystone.comparison.drawn import DrawnView
+from drystone.comparison.methods import (
+    BEST,
+    UNIFORM,
+    UNIFORM_ENDS,
+    Fits,
+    UniformEnds,
+    able,
+    drawn,
+    missing,
+    name_fits,
+    single,
+    uniform_fit,
+)
 from drystone.comparison.metric import METRICS, Metric
 from drystone.comparison.result import Comparison, MethodResult, MetricResult
 from drystone.estimate import Estimate, bootstrap_weights, standard_error
@@ -25,7 +37,7 @@ from drystone.scores import EnergyScore, LogScore, Score
 from drystone.scores.score import row_scores
 from drystone.stacking.result import Stacking
 from drystone.stacking.stack import stack
-from drystone.table import Statistic, Table
+from drystone.table import Table, blocks
 from drystone.table.nonfinite import count_nonfinite, drop_zero_weight_rows, name_members
 
 __all__ = ["compare"]
@@ -50,7 +62,8 @@ def compare(
         fits: stackings by name; None for one by the log score (by energy if the table has no densities).
         metrics: what to compare by; those that the tables cannot give are skipped. A score of your own becomes one
             by ``Metric(MyScore())``.
-        seed: of the bootstrap behind standard errors of ranks and coverage.
+        seed: of the choice among the members' draws, and of the bootstrap behind standard errors of ranks and
+            coverage.
     """
     if set(validation.names) != set(test.names):
         raise ValueError("`validation` and `test` must have the same members.")
@@ -65,14 +78,14 @@ def compare(
     fits = name_fits(fits)
     for name, table in (("validation", validation), ("test", test)):
         _warn_of_nonfinite(name, table, frozenset().union(*(metric.needs for metric in metrics)) & table.gives)
-    # The same samples for every method: that is what makes the gains paired.
-    weightings = np.stack(list(bootstrap_weights(test.row_weights, BOOTSTRAP, seed)))
     results, skipped = [], {}
     # A density of 0 has no finite spread, and two of them no difference: NaN, without a warning.
     with torch.no_grad(), one_thread(), np.errstate(invalid="ignore"):
+        alone = _member_scores(metrics, validation)
+        rows = _TestRows(test, fits, seed)
         for metric in metrics:
             try:
-                results.append(_compare_by(metric, validation, test, fits, weightings))
+                results.append(_compare_by(metric, alone[metric.name], rows))
             except ValueError as error:  # the table lacks levels, draws or densities
                 skipped[metric.name] = str(error)
     if not results:
@@ -82,7 +95,9 @@ def compare(
 
 def _warn_of_nonfinite(name: str, table: Table, statistics: Collection[str]) -> None:
     """Name the members that cannot be compared, so that an undefined number is no riddle."""
-    for statistic, counts in zip(statistics, count_nonfinite(table, list(statistics))[0], strict=True):
+    # What follows from draws is finite where these are.
+    looked_at = sorted({need if blocks.held(table, need) else "draws" for need in statistics})
+    for statistic, counts in zip(looked_at, count_nonfinite(table, looked_at)[0], strict=True):
         if counts.any():
             warnings.warn(
                 f"`{statistic}` of the {name} rows is NaN or infinite for {name_members(table, counts)}: numbers "
@@ -91,46 +106,115 @@ def _warn_of_nonfinite(name: str, table: Table, statistics: Collection[str]) -> 
             )
 
 
-def _compare_by(
-    metric: Metric, validation: Table, test: Table, fits: Mapping[str, Stacking], weightings: np.ndarray
-) -> MetricResult:
-    """Compare all methods by one metric."""
-    for table in (validation, test):
-        if not metric.needs <= table.gives:
-            raise ValueError(f"needs {', '.join(sorted(metric.needs))}; the table gives {', '.join(table.gives)}.")
-    chosen = _best_member(metric, validation)
-    references = single(test, chosen), uniform(test, metric.needs)
-    best, even = (_measure(metric, view, weightings) for view in references)
-    measured, skipped = {BEST: best, UNIFORM: even}, {}
-    for name, fit in fits.items():
-        if lacking := missing(fit, test, metric.needs):
+def _member_scores(metrics: Sequence[Metric], validation: Table) -> dict[str, np.ndarray | ValueError]:
+    """Return the score of each member on the validation rows, (K,), by metric; or why there is none.
+
+    One member after the other, so that what is derived from its draws serves all metrics and is then forgotten.
+    """
+    scores: dict[str, np.ndarray | ValueError] = {metric.name: np.empty(validation.K) for metric in metrics}
+    for metric in metrics:
+        if not metric.needs <= validation.gives:
+            scores[metric.name] = _lacks(metric, validation)
+    has = {metric.name: able(validation, metric.needs) for metric in metrics}
+    for k in range(validation.K):
+        view = single(validation, k)
+        for metric in metrics:
+            values = scores[metric.name]
+            if not isinstance(values, np.ndarray):
+                continue
+            if not has[metric.name][k]:
+                values[k] = np.nan
+                continue
+            try:
+                values[k] = float(metric.score(view))
+            except ValueError as error:
+                scores[metric.name] = error
+    return scores
+
+
+def _lacks(metric: Metric, table: Table) -> ValueError:
+    needs, gives = (", ".join(sorted(statistics)) for statistics in (metric.needs, table.gives))
+    return ValueError(f"needs {needs}; the table gives {gives}.")
+
+
+class _TestRows:
+    """The test rows, and the methods on them, each made once for all metrics.
+
+    Attributes:
+        table: the rows.
+        fits: the stackings by name.
+        weightings: row weights of bootstrap samples, (B, N): the same for every method, which pairs the gains.
+        views: the fits.
+        uniform_ends: uniform weights of aggregated intervals.
+    """
+
+    def __init__(self, table: Table, fits: Mapping[str, Stacking], seed: int) -> None:
+        self.table, self.fits, self.seed = table, fits, seed
+        self.weightings = np.stack(list(bootstrap_weights(table.row_weights, BOOTSTRAP, seed)))
+        self.views = {name: drawn(fit, table, seed) for name, fit in fits.items()}
+        self.uniform_ends = UniformEnds(table)
+        self._mixtures: dict[bytes, DrawnView] = {}
+
+    def member(self, k: int) -> DrawnView:
+        """Return member k alone."""
+        return self._mixture(Stacking.single(self.table.names, k))
+
+    def uniform(self, needs: Collection[str]) -> DrawnView:
+        """Return uniform weights of the members that have some statistics."""
+        return self._mixture(uniform_fit(self.table, needs))
+
+    def _mixture(self, fit: Stacking) -> DrawnView:
+        key = fit.weights.tobytes()
+        if key not in self._mixtures:
+            self._mixtures[key] = drawn(fit, self.table, self.seed)
+        return self._mixtures[key]
+
+
+def _compare_by(metric: Metric, alone: np.ndarray | ValueError, rows: _TestRows) -> MetricResult:
+    """Compare all methods by one metric, given the scores of the members on the validation rows."""
+    table = rows.table
+    if not isinstance(alone, np.ndarray):
+        raise alone
+    if not metric.needs <= table.gives:
+        raise _lacks(metric, table)
+    if np.isnan(alone).all():
+        raise ValueError(f"no member has a finite {metric.name} on the validation rows.")
+    chosen = int(np.nanargmin(alone))
+    measured, skipped = {BEST: _measure(metric, rows.member(chosen), rows.weightings)}, {}
+    # Intervals that are averages of ends are compared with the plain average of ends.
+    ends = {name for name, fit in rows.fits.items() if not fit.form.gives & {"rank", "draws"}}
+    views: dict[str, View] = {UNIFORM: rows.uniform(metric.needs)}
+    if ends and metric.needs <= {"interval"}:
+        views[UNIFORM_ENDS] = rows.uniform_ends
+        ends.add(UNIFORM_ENDS)
+    for name, view in (views | rows.views).items():
+        fit = rows.fits.get(name)
+        if fit is not None and (lacking := missing(fit, table, metric.needs)):
             skipped[name] = f"{type(fit.form).__name__} does not give {', '.join(lacking)} on these rows."
             continue
         try:
-            measured[name] = _measure(metric, fit.view(test), weightings)
+            measured[name] = _measure(metric, view, rows.weightings)
         except ValueError as error:  # aggregated intervals exist at the levels they were fitted at
+            if name == UNIFORM and UNIFORM_ENDS not in views:
+                raise
             skipped[name] = str(error)
     lines = {
         name: MethodResult(
             name,
             this.estimate,
-            None if name == BEST else this.gain_over(best),
-            None if name == UNIFORM else this.gain_over(even),
-            test.names[chosen] if name == BEST else "",
+            _gain(this, measured.get(BEST)),
+            _gain(this, measured.get(UNIFORM_ENDS if name in ends or UNIFORM not in measured else UNIFORM)),
+            table.names[chosen] if name == BEST else "",
         )
         for name, this in measured.items()
     }
-    floor = metric.floor(test.effective_rows) if metric.floor else None
-    return MetricResult(metric, test.names[chosen], lines, floor, skipped)
+    floor = metric.floor(table.effective_rows, table.S) if metric.floor else None
+    return MetricResult(metric, table.names[chosen], lines, floor, skipped)
 
 
-def _best_member(metric: Metric, validation: Table) -> int:
-    """Return the member with the lowest score on the validation rows."""
-    has = able(validation, metric.needs)
-    scores = [float(metric.score(single(validation, k))) if has[k] else np.nan for k in range(validation.K)]
-    if np.isnan(scores).all():
-        raise ValueError(f"no member has a finite {metric.name} on the validation rows.")
-    return int(np.nanargmin(scores))
+def _gain(this: _Measured, other: _Measured | None) -> Estimate | None:
+    """Return the gain over another method; None over itself, or if that was not measured."""
+    return None if other is None or other is this else this.gain_over(other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,69 +257,5 @@ def _measure(metric: Metric, view: View, weightings: np.ndarray) -> _Measured:
     if rows is not None:
         values = metric.sign * rows.numpy()
         return _Measured(metric, float(a @ values), values, True, a)
-    cached = _CachedView(view)
-    value = metric.sign * float(metric.score(cached))
-    samples = [float(metric.score(cached.reweighted(torch.as_tensor(weights)))) for weights in weightings]
-    return _Measured(metric, value, metric.sign * np.array(samples), False, a)
-
-
-class _CachedView(View):
-    """A view that computes each statistic once, whatever its row weights are changed to."""
-
-    def __init__(self, view: View, cache: dict[Hashable, Any] | None = None) -> None:
-        super().__init__(view.table, view.softness)
-        self._view, self._cache = view, {} if cache is None else cache
-        self.S = view.S
-
-    def reweighted(self, a: Tensor) -> _CachedView:
-        """Return the same posterior with other row weights, (N,)."""
-        other = _CachedView(self._view, self._cache)
-        other.row_weights = a
-        return other
-
-    def __getattr__(self, name: str) -> Any:
-        """Look up statistics that a form of the user's own gives beyond those below."""
-        return getattr(self._view, name)
-
-    def draws_behind_rank(self) -> Tensor | None:
-        """Return how many draws each rank is worth."""
-        return self._view.draws_behind_rank()
-
-    def log_q(self) -> Tensor:
-        """Return log densities, (N,)."""
-        return self._once("log_q", self._view.log_q)
-
-    def rank(self, statistic: Statistic | None = None) -> Tensor:
-        """Return ranks, (N, d)."""
-        return self._once(("rank", statistic), lambda: self._view.rank(statistic))
-
-    def mean(self) -> Tensor:
-        """Return means, (N, d)."""
-        return self._once("mean", self._view.mean)
-
-    def cov(self) -> Tensor:
-        """Return covariances, (N, d, d)."""
-        return self._once("cov", self._view.cov)
-
-    def interval(self, alpha: float) -> Tensor:
-        """Return ends of intervals, (N, d, 2)."""
-        return self._once(("interval", alpha), lambda: self._view.interval(alpha))
-
-    def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
-        """Return draws, (N, n, d)."""
-        return self._once(("draws", n, seed), lambda: self._view.draws(n, seed))
-
-    def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Return distances averaged over the rows: two scalars."""
-        to_truth, spread = self.distances_by_row(most, scale)
-        return self.average(to_truth), self.average(spread)
-
-    def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Return distances of each row: (N,), (N,)."""
-        key = ("distances", most, *scale.tolist())
-        return self._once(key, lambda: self._view.distances_by_row(most, scale))
-
-    def _once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        if key not in self._cache:
-            self._cache[key] = compute()
-        return self._cache[key]
+    value, samples = float(metric.score(view)), metric.score.on_samples(view, weightings)
+    return _Measured(metric, metric.sign * value, metric.sign * samples, False, a)

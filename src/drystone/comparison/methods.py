@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from drystone._arrays import as_numpy
+from drystone.comparison.drawn import DrawnView
 from drystone.estimate import Estimate, mean_over_rows
 from drystone.forms import View
 from drystone.stacking.result import Stacking
@@ -18,22 +20,26 @@ __all__ = [
     "BASELINES",
     "BEST",
     "UNIFORM",
+    "UNIFORM_ENDS",
     "Fits",
+    "UniformEnds",
     "able",
+    "drawn",
     "gap_to_exact",
     "methods",
     "missing",
     "name_fits",
     "single",
     "uniform",
+    "uniform_fit",
 ]
 
 # One stacking, several by name, or none.
 Fits = Mapping[str, Stacking] | Stacking | None
 
-BEST, UNIFORM = "best", "uniform"
-# Every comparison has these two methods, so no fit can have their names.
-BASELINES = (BEST, UNIFORM)
+BEST, UNIFORM, UNIFORM_ENDS = "best", "uniform", "uniform ends"
+# What fits are compared with, so no fit can have their names.
+BASELINES = (BEST, UNIFORM, UNIFORM_ENDS)
 
 
 def name_fits(fits: Fits) -> dict[str, Stacking]:
@@ -64,12 +70,32 @@ def able(table: Table, needs: Collection[str]) -> np.ndarray:
 
 def uniform(table: Table, needs: Collection[str]) -> View:
     """Return the mixture of all members that have some statistics, with the same weight."""
+    return uniform_fit(table, needs).view(table)
+
+
+def uniform_fit(table: Table, needs: Collection[str]) -> Stacking:
+    """Return the same as a stacking that was not fitted."""
     names = [table.names[k] for k in np.flatnonzero(able(table, needs))]
-    return Stacking.uniform(table.names, members=names).view(table)
+    return Stacking.uniform(table.names, members=names)
 
 
-def methods(table: Table, fits: Fits, needs: Collection[str]) -> dict[str, View]:
-    """Return uniform weights and every fit that can give some statistics, on the rows of a table.
+class UniformEnds(View):
+    """Intervals whose ends are the averages of the members' ends: uniform weights of aggregated intervals."""
+
+    def interval(self, alpha: float) -> Tensor:
+        """Return (N, d, 2)."""
+        has = self.table.has("interval")
+        ends = [self.table.quantile(level)[has].mean(0) for level in (alpha / 2, 1 - alpha / 2)]
+        return torch.as_tensor(np.stack(ends, -1))
+
+
+def drawn(fit: Stacking, table: Table, seed: int = 0) -> DrawnView:
+    """Return a fit on the rows of a table as S draws per row show it, as many as each member has."""
+    return DrawnView(fit.view(table), not missing(fit, table, {"draws"}), seed)
+
+
+def methods(table: Table, fits: Fits, needs: Collection[str], seed: int = 0) -> dict[str, View]:
+    """Return uniform weights and every fit that can give some statistics, as S draws per row show them.
 
     Fits that cannot are not among them: a sampler has no density, an aggregated interval no ranks.
 
@@ -77,9 +103,10 @@ def methods(table: Table, fits: Fits, needs: Collection[str]) -> dict[str, View]
         table: with the members of the fits.
         fits: a stacking, or several by name.
         needs: the statistics that are looked at, of log_q, rank, mean, moments, interval, draws.
+        seed: of the choice among the members' draws.
     """
-    giving = {name: fit for name, fit in name_fits(fits).items() if not missing(fit, table, needs)}
-    return {UNIFORM: uniform(table, needs), **{name: fit.view(table) for name, fit in giving.items()}}
+    every = {UNIFORM: uniform_fit(table, needs), **name_fits(fits)}
+    return {name: drawn(fit, table, seed) for name, fit in every.items() if not missing(fit, table, needs)}
 
 
 def missing(fit: Stacking, table: Table, needs: Collection[str]) -> list[str]:

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
+from scipy.special import ndtr
 from torch import Tensor
 
+from drystone.errors import IntractableError
+from drystone.estimate import effective_rows
 from drystone.forms import View
 from drystone.scores import EnergyScore, IntervalScore, LogScore, MomentScore, RankCvM, Score
 
@@ -22,6 +26,8 @@ __all__ = [
     "RANK_DISTANCE",
     "CoverageError",
     "Metric",
+    "coverage_error_floor",
+    "rank_distance_floor",
 ]
 
 
@@ -30,17 +36,19 @@ class CoverageError(Score):
     r"""How far the coverage of central 1 − α intervals is from 1 − α, averaged over parameters.
 
     .. math::
-        S = \frac1d \sum_j \left| \sum_n a_n 1\{\alpha/2 \le r_{nj} \le 1 - \alpha/2\} - (1 - \alpha) \right|
+        S = \frac1d \sum_j \left| \sum_n a_n 1\{l_{nj} \le \theta_{nj} \le u_{nj}\} - (1 - \alpha) \right|
 
-    Read off the ranks. A score to compare by, not to stack for: it has no gradient, and the prior itself has the
-    right coverage.
+    with the ends l, u of the intervals. A mixture of members of which the table holds ranks and the quantiles at a
+    few levels has no ends; the ranks tell whether the truth lies between them. A score to compare by, not to stack
+    for: it has no gradient, and the prior itself has the right coverage.
 
     Args:
         alpha: miscoverage; 0.1 for 90 % intervals.
     """
 
-    needs: ClassVar = frozenset({"rank"})
+    needs: ClassVar = frozenset({"interval"})
     smooth: ClassVar = False
+    calibration_only: ClassVar = True
     alpha: float = 0.1
 
     def __call__(self, q: View) -> Tensor:
@@ -50,8 +58,28 @@ class CoverageError(Score):
 
     def inside(self, q: View) -> Tensor:
         """Return whether each true parameter is inside its interval, (N, d)."""
-        r = q.rank()
-        return (self.alpha / 2 <= r) & (r <= 1 - self.alpha / 2)
+        try:
+            lower, upper = q.interval(self.alpha).unbind(-1)
+            return (lower <= q.theta) & (q.theta <= upper)
+        except ValueError as no_ends:  # too few levels for quantiles of a mixture
+            try:
+                r = q.rank()
+            except (IntractableError, ValueError):
+                raise no_ends from None
+        u = r if q.S is None else (q.S * r + 0.5) / (q.S + 1)
+        return (self.alpha / 2 <= u) & (u <= 1 - self.alpha / 2)
+
+    def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
+        """Return the error on samples of the rows, each with a few more rows inside and outside.
+
+        Two of each on average (Agresti & Coull 1998): where all intervals held the truth, samples of the rows
+        alone would say that all always will.
+        """
+        rng, rows = np.random.default_rng(0), effective_rows(q.row_weights.numpy())
+        more_inside, more_outside = rng.poisson(2, (2, len(weightings), 1))
+        held = rows * (weightings @ self.inside(q).double().numpy())
+        coverage = (held + more_inside) / (rows + more_inside + more_outside)
+        return np.abs(coverage - (1 - self.alpha)).mean(1)
 
 
 @dataclass(frozen=True)
@@ -66,14 +94,14 @@ class Metric:
         score: one of Drystone's or of your own; lower is better, as always.
         name: as printed; the score's own ``repr`` if it is empty.
         higher_is_better: whether the negative score is printed, as the log density is.
-        floor: effective number of rows to the value that an exactly calibrated posterior has on average, if that
-            is not the optimum.
+        floor: the value that an exactly calibrated posterior has on average, if that is not the optimum: a
+            function of the (effective) number of rows and of S, the draws per row, which may be None.
     """
 
     score: Score
     name: str = ""
     higher_is_better: bool = False
-    floor: Callable[[float], float] | None = None
+    floor: Callable[[float, int | None], float] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.score, Score):
@@ -96,9 +124,44 @@ class Metric:
         return "higher" if self.higher_is_better else "lower"
 
 
+def rank_distance_floor(rows: float, S: int | None) -> float:
+    r"""Return E[D] of the rank distance if ranks are uniform on {0, 1, …, S}/S.
+
+    .. math::
+        E[D] = \frac{1}{6N} \frac{S + 2}{S + 1} + \frac{1}{6 S (S + 1)}
+
+    The first part is the noise of N rows, the second the steps of S draws; 1/(6N) for S → ∞.
+
+    Example:
+        >>> print(f"{rank_distance_floor(500, None):.1e} {rank_distance_floor(500, 20):.1e}")
+        3.3e-04 7.5e-04
+    """
+    if S is None:
+        return 1 / (6 * rows)
+    return (S + 2) / (S + 1) / (6 * rows) + 1 / (6 * S * (S + 1))
+
+
+def coverage_error_floor(rows: float, S: int | None, alpha: float = 0.1) -> float:
+    r"""Return E|ĉ − (1 − α)| of intervals that hold the truth with the probability c that S draws allow.
+
+    ĉ is normal with mean c and standard deviation σ = √(c(1 − c)/N). Intervals end at the outermost of S draws if
+    these are too few for the level, so c ≤ (S − 1)/(S + 1).
+
+    Example:
+        >>> print(f"{coverage_error_floor(500, None):.3f} {coverage_error_floor(500, 10):.3f}")
+        0.011 0.082
+    """
+    c = 1 - alpha if S is None else min(1 - alpha, (S - 1) / (S + 1))
+    bias, sigma = c - (1 - alpha), np.sqrt(c * (1 - c) / rows)
+    if sigma == 0:
+        return abs(bias)
+    folded = sigma * np.sqrt(2 / np.pi) * np.exp(-((bias / sigma) ** 2) / 2)
+    return float(folded + bias * (1 - 2 * ndtr(-bias / sigma)))
+
+
 LOG_DENSITY = Metric(LogScore(), "log density", higher_is_better=True)
-RANK_DISTANCE = Metric(RankCvM(), "rank distance D", floor=lambda rows: 1 / (6 * rows))
-COVERAGE_ERROR = Metric(CoverageError(0.1), "90% coverage error")
+RANK_DISTANCE = Metric(RankCvM(), "rank distance D", floor=rank_distance_floor)
+COVERAGE_ERROR = Metric(CoverageError(0.1), "90% coverage error", floor=coverage_error_floor)
 MOMENT_ERROR = Metric(MomentScore(diagonal=True), "moment error")
 ENERGY_SCORE = Metric(EnergyScore(), "energy score")
 INTERVAL_SCORE = Metric(IntervalScore(0.1), "90% interval score")

@@ -21,10 +21,12 @@ class MethodResult:
     """One method by one metric.
 
     Attributes:
-        method: "best", "uniform" or the name of a fit.
+        method: "best", "uniform", the name of a fit or, beside fits that aggregate intervals, "uniform ends": the
+            average of the members' ends.
         value: of the metric, on the test rows.
         gain: over the best member, paired, positive if better; None for the best member itself.
-        gain_over_uniform: over uniform weights; None for uniform weights themselves.
+        gain_over_uniform: over uniform weights, of aggregated intervals over the average of the members' ends;
+            None for uniform weights themselves.
         member: name of the best member, if the method is that; else "".
     """
 
@@ -48,7 +50,7 @@ class MetricResult:
         metric: what they are compared by.
         best: name of the member that is best by it on the validation rows.
         methods: results by method: the best member, uniform weights, then the fits.
-        floor: what an exactly calibrated posterior has on average, or None.
+        floor: what an exactly calibrated posterior has on average with so many rows and draws, or None.
         skipped: fits that cannot be compared by it, and why.
     """
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from drystone.comparison import Fits
 from drystone.diagnostics.band import POINTS, Band, ecdf_band
-from drystone.diagnostics.ranks import Draws, Ranks, ranks
+from drystone.diagnostics.ranks import Ranks, ranks
 from drystone.table import Table
 
 __all__ = ["Calibration", "coverage", "ecdf", "rank_calibration", "rank_ecdf"]
@@ -108,43 +108,19 @@ def coverage(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibra
 
 
 def rank_calibration(r: Ranks, level: float) -> Calibration:
-    """Compute ECDFs of ranks at multiples of 1/(S + 1), where P(u ≤ z) = z for the members if they are exact."""
+    """Compute ECDFs of ranks at multiples of 1/(S + 1), where P(u ≤ z) = z of exact posteriors."""
     grid = _even() if r.draws is None else _some(np.arange(1, r.draws + 1)) / (r.draws + 1)
     band = ecdf_band(r.effective_rows, level, grid)
     return Calibration(grid, *_ecdfs(r, grid), band, r.names, r.parameters)
 
 
-def ecdf(u: np.ndarray, S: Draws, z: np.ndarray, a: np.ndarray) -> np.ndarray:
-    r"""Return the share of ranks ≤ z, each rank spread over its part of (0, 1), :math:`u \pm \tfrac12 / (S + 1)`.
-
-    .. math::
-        \hat F(z) = \sum_n a_n \min(1, \max(0, (S_n + 1)(z - u_n) + \tfrac12))
-
-    If the posterior is exact its mean is z at every z, not only at multiples of 1/(S + 1), where it is the usual
-    ECDF: so methods with other numbers of draws can share a grid.
-
-    Args:
-        u: (N, d).
-        S: draws behind each rank, one number or (N,); None for the usual ECDF.
-        z: (G,).
-        a: row weights, (N,).
-
-    Returns:
-        (G, d), NaN where a rank is.
-    """
-    if S is None:
-        return _steps(u, z, a)
-    width = 1 / (np.asarray(S)[..., None] + 1)
-    return np.stack([a @ np.clip((point - u) / width + 0.5, 0, 1) for point in z])
-
-
 def _ecdfs(r: Ranks, z: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return ECDFs of the members, as steps (the same at multiples of 1/(S + 1), and quicker), and of methods."""
-    of_methods = {name: ecdf(u, r.method_draws[name], z, r.row_weights) for name, u in r.methods.items()}
-    return np.stack([_steps(u, z, r.row_weights) for u in r.members]), of_methods
+    """Return ECDFs of the members, (K, G, d), and of the methods, (G, d) each."""
+    of_methods = {name: ecdf(u, z, r.row_weights) for name, u in r.methods.items()}
+    return np.stack([ecdf(u, z, r.row_weights) for u in r.members]), of_methods
 
 
-def _steps(u: np.ndarray, z: np.ndarray, a: np.ndarray) -> np.ndarray:
+def ecdf(u: np.ndarray, z: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Return Σ_n a_n 1(u_n ≤ z) for each z and column of u (N, d): (G, d); NaN where a rank is."""
     curves = np.empty((len(z), u.shape[1]))
     for i, column in enumerate(u.T):

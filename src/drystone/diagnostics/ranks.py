@@ -12,10 +12,7 @@ from drystone.comparison import Fits, methods
 from drystone.estimate import effective_rows
 from drystone.table import Table
 
-__all__ = ["Draws", "Ranks", "middle", "ranks"]
-
-# Draws behind a rank: S, one number per row, or None where the table does not say.
-Draws = int | float | np.ndarray | None
+__all__ = ["Ranks", "middle", "ranks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +22,8 @@ class Ranks:
     A share r of S draws takes S + 1 values; a rank here is :math:`u = (S r + ½) / (S + 1)`, which lies in the
     middle of its part of (0, 1): at z a multiple of 1/(S + 1), :math:`P(u \le z) = z` if the posterior is exact.
 
-    The rank of a mixture, Σ_k w_k r_k, has the draws of all members behind it: its variance given where the truth
-    lies is that of a share of :math:`S / \sum_k w_k^2` draws.
+    Ranks of a mixture are those among S independent draws of it, chosen from the members' draws: uniform if it is
+    exact, which Σ_k w_k r_k, with the draws of all members behind it, is not.
 
     Attributes:
         members: (K, N, d).
@@ -34,8 +31,7 @@ class Ranks:
         names: of the members.
         parameters: of θ.
         row_weights: a_n, (N,).
-        draws: S, the draws behind each rank of a member, or None where the table does not say; then u = r.
-        method_draws: the draws behind each rank of a method, by name; (N,) if its weights depend on the data.
+        draws: S, the draws behind each rank, or None where the table does not say; then u = r.
     """
 
     members: np.ndarray
@@ -44,7 +40,6 @@ class Ranks:
     parameters: tuple[str, ...]
     row_weights: np.ndarray
     draws: int | None
-    method_draws: Mapping[str, Draws]
 
     @property
     def effective_rows(self) -> int:
@@ -69,9 +64,7 @@ def ranks(table: Table, fits: Fits = None) -> Ranks:
         raise ValueError(f"ranks need `rank` or `draws`; the table gives: {', '.join(sorted(table.gives))}.")
     with torch.no_grad():
         views = methods(table, fits, {"rank"})
-        behind = {name: view.draws_behind_rank() for name, view in views.items()}
-        behind = {name: None if draws is None else draws.numpy() for name, draws in behind.items()}
-        of_methods = {name: middle(view.rank().numpy(), behind[name]) for name, view in views.items()}
+        of_methods = {name: middle(view.rank().numpy(), table.S) for name, view in views.items()}
     return Ranks(
         members=middle(table.rank, table.S),
         methods=of_methods,
@@ -79,13 +72,9 @@ def ranks(table: Table, fits: Fits = None) -> Ranks:
         parameters=table.parameters,
         row_weights=table.row_weights,
         draws=table.S,
-        method_draws=behind,
     )
 
 
-def middle(rank: np.ndarray, S: Draws) -> np.ndarray:
-    """Return (S r + ½) / (S + 1) of ranks (..., N, d), S one number or (N,)."""
-    if S is None:
-        return rank
-    S = np.asarray(S)[..., None]
-    return (S * rank + 0.5) / (S + 1)
+def middle(rank: np.ndarray, S: int | None) -> np.ndarray:
+    """Return (S r + ½) / (S + 1) of ranks; the ranks themselves if S is not known."""
+    return rank if S is None else (S * rank + 0.5) / (S + 1)

@@ -60,7 +60,8 @@ def tarp(
         return middle(inside.mean(1), draws.shape[1])[:, None]
 
     with torch.no_grad():
-        drawn = {name: view.draws(seed=seed).numpy() for name, view in methods(table, fits, {"draws"}).items()}
+        views = methods(table, fits, {"draws"}, seed)
+        drawn = {name: view.draws(seed=seed).numpy() for name, view in views.items()}
     has, nothing = table.has("draws"), np.full((table.N, 1), np.nan)
     shares = Ranks(
         members=np.stack([share(table.draws[k]) if has[k] else nothing for k in range(table.K)]),
@@ -69,7 +70,6 @@ def tarp(
         parameters=("ball",),
         row_weights=table.row_weights,
         draws=table.S,
-        method_draws={name: draws.shape[1] for name, draws in drawn.items()},
     )
     return rank_calibration(shares, level)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from drystone.forms import distances
 from drystone.forms.form import Arrays, MemberLike
+from drystone.forms.independent import choose_members, next_draws, thin_ranks
 from drystone.forms.quantiles import POINTS, SOFT_POINTS, pool_points
 from drystone.forms.screening import hopeless_members
 from drystone.forms.simplex import SimplexForm
@@ -105,10 +106,6 @@ class MixtureView(View):
         super().__init__(table, softness)
         self.weights = weights
 
-    def draws_behind_rank(self) -> Tensor | None:
-        """Return S / Σ_k w_k²: the draws of all members are behind a rank; (N,) if weights differ by row."""
-        return None if self.S is None else self.S / (self.weights**2).sum(-1)
-
     def mix(self, statistic: Tensor) -> Tensor:
         """Return Σ_k w_k statistic_k: (K, N, ...) → (N, ...)."""
         if self.weights.ndim == 1:
@@ -140,6 +137,8 @@ class MixtureView(View):
     def interval(self, alpha: float) -> Tensor:
         """Return weighted quantiles of the members' pooled points (draws, or tabulated quantiles)."""
         levels = (alpha / 2, 1 - alpha / 2)
+        if self.table.K == 1 and not self.softness.any():
+            return torch.stack([torch.as_tensor(self.table.quantile(level)[0]) for level in levels], -1)
         if self.softness.any():
             soft = blocks.cached(self.table, pool_points, SOFT_POINTS)
             return soft.soft_quantiles(self.weights, levels)
@@ -171,6 +170,20 @@ class MixtureView(View):
             )
         pooled = pool(counts, lambda k, rows, m: np.moveaxis(np.asarray(source[k])[rows, :m], 1, 0), rng)
         return torch.as_tensor(pooled.swapaxes(0, 1))
+
+    def independent_draws(self, seed: int = 0) -> Tensor:
+        """Return as many independent draws of the mixture as each member has, out of the members' draws."""
+        return torch.as_tensor(next_draws(self._chosen(int(self.table.draws.shape[2]), seed), self.table.draws))
+
+    def independent_rank(self, seed: int = 0) -> Tensor:
+        """Return the ranks among such draws from the members' ranks; Σ_k w_k r_k if S is not known."""
+        if self.S is None:
+            return self.rank()
+        chosen = self._chosen(self.S, seed)
+        return torch.as_tensor(thin_ranks(self.table.rank, self.S, chosen, self.table.theta, seed))
+
+    def _chosen(self, S: int, seed: int) -> np.ndarray:
+        return choose_members(self.weights.detach().numpy(), self.table.theta, S, seed)
 
 
 def _ratios(table: Table) -> tuple[Tensor, Tensor]:

@@ -115,6 +115,13 @@ class SampleView(View):
         members = blocks.cached(self.table, distances.first_draws, n)
         return self.offset + torch.einsum("kij,knsj->nsi", self.matrix, members)
 
+    def independent_draws(self, seed: int = 0) -> Tensor:
+        """Return w_0 + Σ_k W_k θ̃_k for all draws of the table, (N, S, d), one member at a time."""
+        total = self.offset
+        for k, matrix in enumerate(self.matrix):
+            total = total + torch.as_tensor(np.asarray(self.table.draws[k], float)) @ matrix.mT
+        return total
+
     def rank(self, statistic: Statistic | None = None) -> Tensor:
         """Return the share of draws ≤ θ_n; a sigmoid instead of the step where a solver wants a slope."""
         draws, width = self.draws(), self.softness

@@ -64,10 +64,6 @@ class View:
         """How many parameters."""
         return self.table.d
 
-    def draws_behind_rank(self) -> Tensor | None:
-        """Return how many draws each rank is worth: one number, or (N,); None if the table does not say."""
-        return None if self.S is None else torch.tensor(float(self.S))
-
     def reweighted(self, a: Tensor) -> View:
         """Return the same view with other row weights, (N,), for resampling."""
         other = copy(self)
@@ -127,6 +123,14 @@ class View:
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
         """Return draws of the stacked posterior, (N, n, d)."""
         raise self._intractable("draws")
+
+    def independent_draws(self, seed: int = 0) -> Tensor:
+        """Return as many independent draws as each member has, (N, S, d)."""
+        return self.draws(int(self.table.draws.shape[2]), seed)
+
+    def independent_rank(self, seed: int = 0) -> Tensor:
+        """Return the ranks among as many independent draws as each member has, (N, d), without the draws."""
+        return self.rank()
 
     def _intractable(self, statistic: str) -> IntractableError:
         return IntractableError(f"{type(self).__name__} does not give `{statistic}`.")
@@ -188,14 +192,19 @@ class GatheredView(View):
         """Return ends of intervals, (N, d, 2)."""
         return torch.cat(self._each("interval", alpha))
 
-    def draws_behind_rank(self) -> Tensor | None:
-        """Return one number, or (N,)."""
-        behind = self._each("draws_behind_rank")
-        return None if behind[0] is None else torch.cat(behind) if behind[0].ndim else behind[0]
-
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
         """Return draws, (N, n, d), if those of all rows fit into memory."""
         return self.form.combine(self.params, blocks.load(self.table, {"draws"})).draws(n, seed)
+
+    def independent_draws(self, seed: int = 0) -> Tensor:
+        """Return (N, S, d), if they fit into memory; of the members' draws a block of rows is read at a time."""
+        size = 8 * self.table.N * self.table.draws.shape[2] * self.d
+        draws = blocks.concatenated(self.table, size, "draws", _independent_draws, self.form, self.params, seed)
+        return torch.as_tensor(draws[0])
+
+    def independent_rank(self, seed: int = 0) -> Tensor:
+        """Return (N, d)."""
+        return torch.cat(self._each("independent_rank", seed))
 
     def _each(self, name: str, *arguments: Any) -> list[Any]:
         return list(blocks.each(self.table, _statistic, self.form, self.params, name, *arguments))
@@ -208,6 +217,10 @@ def _mean_of(block: Table, form: Form, params: Params, rows: Callable[[View], Te
 def _statistic(block: Table, form: Form, params: Params, name: str, *arguments: Any) -> Any:
     with torch.no_grad():
         return getattr(form.combine(params, block), name)(*arguments)
+
+
+def _independent_draws(block: Table, form: Form, params: Params, seed: int) -> np.ndarray:
+    return form.combine(params, block).independent_draws(seed).numpy()[None]
 
 
 def _norm(x: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ from drystone import diagnostics
 from drystone.comparison import Fits, name_fits
 from drystone.diagnostics import Calibration
 from drystone.diagnostics.calibration import ecdf
-from drystone.diagnostics.ranks import Draws
 from drystone.plots.axes import axes_or_new, legend_above, short, tidy
 from drystone.plots.palette import COLOURS, Style, method_styles
 from drystone.table import Table
@@ -63,21 +62,17 @@ def rank_histogram(
     """
     ax, i = axes_or_new(ax), _parameter(parameter, table)
     r = diagnostics.ranks(table, fits)
-    known: dict[str, tuple[np.ndarray, Draws]] = {
-        name: (u, r.draws) for name, u in zip(r.names, r.members, strict=True)
-    }
-    known |= {name: (u, r.method_draws[name]) for name, u in r.methods.items()}
+    known = dict(zip(r.names, r.members, strict=True)) | dict(r.methods)
     if method is None:
         method = next((name for name in r.methods if name != "uniform"), "uniform")
     if method not in known:
         raise ValueError(f"unknown `method` {method!r}; known: {', '.join(known)}.")
-    u, S = known[method]
     N, edges = r.effective_rows, _edges(bins, r.draws)
     width = np.diff(edges)
     low, high = (binom.ppf(q, N, width) / N / width for q in (0.025, 0.975))
     ax.stairs(high, edges, baseline=low, color=COLOURS["band"], fill=True, linewidth=0)
     ax.axhline(1, color=COLOURS["reference"], linewidth=0.8)
-    inner = ecdf(u[:, [i]], S, edges[1:-1], r.row_weights)[:, 0] if len(width) > 1 else np.empty(0)
+    inner = ecdf(known[method][:, [i]], edges[1:-1], r.row_weights)[:, 0] if len(width) > 1 else np.empty(0)
     height = np.diff(np.concatenate([[0.0], inner, [1.0]])) / width
     color = COLOURS["members"] if method in r.names else method_styles(name_fits(fits))[method].color
     ax.stairs(height, edges, color=color, fill=True, alpha=0.75)

@@ -81,6 +81,7 @@ def method_styles(fits: Iterable[str]) -> dict[str, Style]:
         "members": Style("member"),
         "best": Style("best"),
         "uniform": Style("uniform"),
+        "uniform ends": Style("uniform", DASHES[1], MARKERS[1]),
         "reference": Style("reference"),
         "exact": Style("reference"),
     }

@@ -78,7 +78,7 @@ def tone_of(gain: Estimate, value: float = 0.0) -> str:
 
 @dataclass(frozen=True)
 class _Lead:
-    """A fit by the first metric that it can be compared by: by log density, if there is one."""
+    """A fit by the first metric that it can be compared by; one that the prior is perfect by only if need be."""
 
     metric: Metric
     value: float
@@ -92,7 +92,7 @@ class _Lead:
 
 
 def _lead(comparison: Comparison, name: str) -> _Lead | None:
-    for result in comparison.results:
+    for result in sorted(comparison.results, key=lambda result: result.metric.score.calibration_only):
         line = result.methods.get(name)
         if line is not None and line.gain is not None and line.gain_over_uniform is not None:
             return _Lead(result.metric, line.value.value, line.gain, line.gain_over_uniform)

@@ -48,6 +48,19 @@ class RankCvM(Score):
         u = torch.as_tensor(uniform_targets(r.detach().numpy().T, a.numpy()).T)
         return q.average((r - u) ** 2).mean() + (a**3).sum() / 12
 
+    def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
+        """Return the distance on each sample, (B,); ranks are sorted once for all."""
+        r = q.rank(self.statistic).numpy()
+        order = np.argsort(r, 0)
+        ordered = np.take_along_axis(r, order, 0)
+        return np.array([_distance(ordered, a[order]) for a in weightings])
+
+
+def _distance(r: np.ndarray, a: np.ndarray) -> float:
+    """Return D from the sorted ranks of each margin, (N, d), and their row weights in the same order, (N, d)."""
+    u = np.cumsum(a, 0) - a / 2
+    return float((a * (r - u) ** 2 + a**3 / 12).sum(0).mean())
+
 
 @dataclass(frozen=True, repr=False)
 class RankMoments(Score):

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,6 +45,15 @@ class Score(Spec, ABC):
     def __call__(self, q: View) -> Tensor:
         """Return the score, a scalar."""
 
+    def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
+        """Return the score on samples of the rows, (B,), for the bootstrap.
+
+        Args:
+            q: the posterior on all rows.
+            weightings: row weights of each sample, (B, N).
+        """
+        return np.array([float(self(q.reweighted(torch.as_tensor(a)))) for a in weightings])
+
     @property
     def terms(self) -> tuple[tuple[float, Score], ...]:
         """The (coefficient, score) pairs that it is the sum of; a single score is its own only term."""
@@ -76,6 +86,10 @@ class RowScore(Score):
     def __call__(self, q: View) -> Tensor:
         """Return Σ_n a_n rows_n."""
         return q.mean_of(self.rows)
+
+    def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
+        """Return Σ_n a_n rows_n for each sample, (B,)."""
+        return weightings @ self.rows(q).numpy()
 
 
 class Sum(Score):
@@ -121,6 +135,10 @@ class Sum(Score):
         if not values:
             raise ValueError("a sum of scores needs a term with a coefficient above 0.")
         return sum(values[1:], values[0])
+
+    def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
+        """Return Σ_i c_i S_i for each sample, (B,)."""
+        return np.sum([coefficient * score.on_samples(q, weightings) for coefficient, score in self.terms], 0)
 
     def __iter__(self) -> Iterator[tuple[float, Score]]:
         return iter(self.terms)

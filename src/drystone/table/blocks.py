@@ -26,6 +26,7 @@ __all__ = [
     "concatenated",
     "each",
     "extract",
+    "held",
     "in_memory",
     "load",
     "memory_limit",
@@ -103,6 +104,11 @@ def _added(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
 def in_memory(table: Table) -> bool:
     """Return whether the rows of a table are in memory."""
     return isinstance(table._source, MemoryRows)
+
+
+def held(table: Table, need: str) -> bool:
+    """Return whether a table holds what a capability takes, and need not derive it from draws."""
+    return "draws" not in columns_for([need], table._source.keys)
 
 
 def memory_limit(table: Table) -> int | None:
