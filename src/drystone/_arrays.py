@@ -34,8 +34,8 @@ def as_numpy(value: ArrayLike) -> np.ndarray:
 
 def _without_masks(value: Any) -> Any:
     """Return an array, or a list of arrays, with NaN for masked entries; NumPy would use what is below them."""
-    if np.ma.is_masked(value) and isinstance(value, np.ma.MaskedArray):
-        return (value if value.dtype.kind == "f" else value.astype(float)).filled(np.nan)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        return np.ma.filled(value if value.dtype.kind == "f" else value.astype(float), np.nan)
     if isinstance(value, list | tuple) and any(isinstance(v, np.ma.MaskedArray | list | tuple) for v in value):
         return [_without_masks(item) for item in value]
     return value

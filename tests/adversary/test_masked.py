@@ -1,5 +1,7 @@
 """Masked arrays: what lies below a mask is never used as a number; a masked entry is a missing value, NaN."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -66,7 +68,8 @@ def test_a_member_that_is_wholly_masked_gets_no_weight():
     ids=["rank", "mean", "draws"],
 )
 def test_other_masked_statistics_are_missing_too(statistic, array):
-    table = ds.Table(THETA, Y, **{statistic: masked(array, (2, 5))})
+    options: dict[str, Any] = {statistic: masked(array, (2, 5))}
+    table = ds.Table(THETA, Y, **options)
     assert np.isnan(np.asarray(getattr(table, statistic))[2, 5]).all()
     assert not np.isnan(np.asarray(getattr(table, statistic))[:2]).any()
 
@@ -81,7 +84,7 @@ def test_masked_parameters_and_row_weights_are_refused_by_name():
 def test_masked_selections_are_refused():
     table = ds.Table(THETA, log_q=LOG_Q)
     with pytest.raises(TypeError, match="`rows` must be names, positions, a mask or a slice"):
-        table.select(rows=np.ma.MaskedArray([1, 2, 3], [0, 1, 0]))
+        table.select(rows=np.ma.masked_equal([1, 2, 3], 2))
 
 
 class Seen:
