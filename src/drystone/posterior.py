@@ -123,7 +123,8 @@ class StackedPosterior:
         Args:
             x: the observation.
             alpha: miscoverage; None for 0.1 or, of aggregated intervals, for the level that was fitted.
-            draws: how many draws quantiles are read off; of aggregated intervals, draws of each member.
+            draws: how many draws quantiles are read off; of aggregated intervals, draws of each member. Conformal
+                ones are read off as many as the margin was found with, whatever this is: else they cover more.
             seed: of the draws.
         """
         form = self.fit.form

@@ -183,6 +183,29 @@ def test_conformal_intervals_cover_whatever_the_members_are(wrong):
     assert (np.mean(covered, 0) >= 1 - np.array(alphas) - 3 * error).all()
 
 
+@pytest.mark.parametrize(
+    ("S", "fits", "observations"),
+    [(10, 20, 30), *(pytest.param(S, 60, 100, marks=pytest.mark.slow) for S in (10, 20, 200))],
+)
+def test_conformal_intervals_at_new_data_cover_what_they_say(S, fits, observations):
+    """Their ends are read off as many draws as those that the margin was found with."""
+    alphas, N = (0.05, 0.1, 0.3), 300
+    inside = np.zeros((fits, len(alphas)))
+    for seed in range(fits):
+        theta, y = ds.toy.simulate(N + observations, seed=100 + seed)
+        draws = [m.sample(S, y[:N], seed=10 * seed + i) for i, m in enumerate(ds.toy.MEMBERS.values())]
+        table = ds.Table(theta[:N], y[:N], draws=np.stack(draws).swapaxes(1, 2), names=list(ds.toy.MEMBERS))
+        form = ds.IntervalAggregation(alphas, weights="convex", conformal=True)
+        posterior = ds.stack(table, form, ds.IntervalScore(alphas), seed=seed).posterior(ds.toy.MEMBERS)
+        for i, alpha in enumerate(alphas):
+            ends = np.stack([posterior.interval(y[n], alpha, seed=n)[0] for n in range(N, N + observations)])
+            inside[seed, i] = ((ends[:, :1] <= theta[N:]) & (theta[N:] <= ends[:, 1:])).mean()
+    nominal, error = 1 - np.array(alphas), inside.std(0, ddof=1) / np.sqrt(fits)
+    # On average over calibrations the coverage is between 1 − α and 1 − α + 1/(n + 1), of n = N/3 rows.
+    assert (nominal - 3 * error < inside.mean(0)).all()
+    assert (inside.mean(0) < nominal + 3 / N + 3 * error).all()
+
+
 def test_conformal_needs_enough_rows_of_equal_weight(weighted_table):
     with pytest.raises(ValueError, match="needs rows of equal weight"):
         ds.stack(weighted_table, ds.IntervalAggregation(conformal=True), ds.IntervalScore())

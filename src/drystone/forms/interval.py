@@ -2,6 +2,7 @@ r"""Aggregation of intervals (Sec. 2.4)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.forms.form import Arrays, Form, Shares
+from drystone.forms.form import Arrays, Form, MemberLike, Shares
 from drystone.forms.params import check_array, check_names, check_simplex
 from drystone.forms.view import Params, View
 from drystone.table import Table
@@ -37,7 +38,8 @@ class IntervalAggregation(Form):
             with or without intercept, that is best in cross-validation within the rows it is fitted to.
         intercept: whether w_0 and v_0 are fitted, or 0.
         conformal: fit the weights on two thirds of the rows, and on the last third widen (or narrow) the
-            intervals so that they cover a new truth with probability ≥ 1 − alpha, whatever the members are.
+            intervals so that they cover a new truth with probability ≥ 1 − alpha, whatever the members are. That
+            holds for ends read off as many draws per member as the table has, S; at new data they are.
         ridge: strength of a quadratic penalty on the weights, for parameters of unit spread.
     """
 
@@ -79,7 +81,8 @@ class IntervalAggregation(Form):
 
     def check_params(self, params: Arrays, K: int, d: int) -> None:
         """Raise ``ValueError`` unless both ends have weights (d, K) and intercepts (d,) at each level."""
-        check_names(params, ("lower", "upper", "lower_intercept", "upper_intercept"), optional=("margin",))
+        ends = ("lower", "upper", "lower_intercept", "upper_intercept")
+        check_names(params, ends, optional=("margin", "margin_draws"))
         levels = () if isinstance(self.alpha, int | float) else (len(each_level(self.alpha)),)
         for end in ("lower", "upper"):
             check_array(end, params[end], (*levels, d, K))
@@ -88,6 +91,8 @@ class IntervalAggregation(Form):
                 check_simplex(end, params[end])
         if "margin" in params:  # infinite if there are too few rows
             check_array("margin", params["margin"], (*levels, d), infinite=True)
+        if "margin_draws" in params:
+            check_array("margin_draws", params["margin_draws"], ())
 
     def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
         """Return the largest weights of the lower and upper ends, over parameters and levels."""
@@ -98,6 +103,19 @@ class IntervalAggregation(Form):
     def shares(self, params: Arrays, table: Table) -> Shares:
         """Return the largest |lower| + |upper| of each member, over parameters and levels."""
         return Shares("largest |lower| + |upper|", _largest_weights(params), simplex=False)
+
+    def interval(
+        self,
+        params: Arrays,
+        members: Sequence[MemberLike],
+        y: np.ndarray,
+        alpha: float,
+        draws: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Return intervals combined from the members' ends, which a conformal margin wants read off S draws."""
+        draws = int(params.get("margin_draws", draws))
+        return super().interval(params, members, y, alpha, draws, rng)
 
     def default_alpha(self) -> float:
         """Return the level that was fitted, if it is one."""

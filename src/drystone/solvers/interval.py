@@ -64,6 +64,8 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
             notes.append(f"lower and upper ends crossed, and were exchanged, in {crossed:.2%} of the intervals.")
         if calibrated_on is not None:
             params = {**params, "margin": _margin(form, params, calibrated_on)}
+            if table.S is not None:
+                params["margin_draws"] = np.array(table.S)
             notes.append(f"conformal margin from {calibrated_on.N} rows that the weights have not seen.")
         return replace(solution, params=params, note=" ".join(notes), form=form)
 
