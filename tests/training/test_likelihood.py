@@ -1,8 +1,10 @@
 """Likelihoods: densities of y in its own units, against closed forms."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from scipy import stats
@@ -100,6 +102,30 @@ def test_files_give_the_same_bits_and_are_continued(linear, tmp_path):
     options["epochs"] = 61
     with pytest.raises(ds.StaleError):
         ds.train(theta, y, members=1, **options)
+
+
+def test_an_executor_trains_the_same_bits(linear):
+    theta, y = simulations(2000, 0)
+    with ThreadPoolExecutor(2) as client:
+        ensemble = ds.train(
+            theta, y, target="likelihood", prior=PRIOR, members=2, sweep=SMALL, epochs=60, client=client
+        )
+    np.testing.assert_array_equal(ensemble.log_likelihood(theta, y), linear.log_likelihood(theta, y))
+
+
+def test_torch_trains_likelihoods_too():
+    pytest.importorskip("zuko")
+    theta, y = simulations(1000, 0)
+    options: dict[str, Any] = {"target": "likelihood", "prior": PRIOR, "sweep": SMALL, "epochs": 8}
+    member = ds.train(theta, y, members=1, engine="torch", **options)[0]
+    theta, y = simulations(500, 1)
+    gap(exact(theta, y) - member.log_likelihood(theta, y), 0.7)
+
+
+def test_members_travel_between_processes(linear):
+    theta, y = simulations(10, 2)
+    copy = cloudpickle.loads(cloudpickle.dumps(linear[0]))
+    np.testing.assert_array_equal(copy.log_likelihood(theta, y), linear[0].log_likelihood(theta, y))
 
 
 def test_a_likelihood_is_not_a_posterior_and_says_what_to_do(linear):
