@@ -21,7 +21,7 @@ from drystone.adapters import from_likelihood
 from drystone.training.sweep import Configuration
 
 RESULTS = Path(__file__).parent / "results"
-TASKS = ("two_moons", "gaussian_mixture", "slcp")
+TASKS = ("gaussian_mixture", "slcp", "two_moons")
 
 
 def exact(rows=500, observations=3, draws=4000, error=0.05):

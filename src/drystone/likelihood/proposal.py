@@ -35,21 +35,25 @@ class Effort:
         carrying: effective number of draws below which the weights are flattened (raised to a power below 1), so
             that a round goes only as far as its draws can tell.
         kernels: how many to begin with; those that few draws belong to are dropped.
+        fitting: steps of expectation maximization in a round.
+        share: effective number of draws, as a share of all, at which the kernels are good enough. While it is
+            lower, the next round has twice as many draws, up to four times ``pilot``.
     """
 
     pilot: int
     rounds: int
     carrying: int
     kernels: int
+    fitting: int
+    share: float
 
 
 # A proposal is near the posterior already, and one small pilot mends it. From the prior it may be a long way, on
 # which no mode should be lost.
-FROM_PROPOSAL = Effort(pilot=250, rounds=3, carrying=25, kernels=8)
-FROM_PRIOR = Effort(pilot=4000, rounds=12, carrying=200, kernels=24)
-# Steps of fitting kernels in a round, the most draws they are fitted to, and their degrees of freedom: tails
-# heavier than a posterior's.
-FITTING, TELLING, FREEDOM = 5, 1000, 5.0
+FROM_PROPOSAL = Effort(pilot=250, rounds=3, carrying=25, kernels=8, fitting=5, share=0.0)
+FROM_PRIOR = Effort(pilot=8000, rounds=12, carrying=400, kernels=24, fitting=8, share=0.1)
+# The most draws that kernels are fitted to, and their degrees of freedom: tails heavier than a posterior's.
+TELLING, FREEDOM = 4000, 5.0
 
 Target = Callable[[np.ndarray], np.ndarray]
 
@@ -239,8 +243,9 @@ def adapted(mixture: DefensiveMixture, target: Target, rng: np.random.Generator)
         rng: of the pilot draws.
     """
     effort = FROM_PRIOR if mixture.proposal is None else FROM_PROPOSAL
+    draws = effort.pilot
     for _ in range(effort.rounds):
-        theta = mixture.sample(effort.pilot, rng)
+        theta = mixture.sample(draws, rng)
         log_prior = mixture.prior.log_prob(theta)
         inside = np.isfinite(log_prior)
         if not inside.any():
@@ -250,11 +255,14 @@ def adapted(mixture: DefensiveMixture, target: Target, rng: np.random.Generator)
         if not np.isfinite(log_w).any():
             continue
         power = _flattening(log_w, effort.carrying)
-        kernels = _kernels(theta, normalized_weights(power * log_w), effort.kernels, rng)
-        settled = power == 1.0 and (mixture.kernels is not None or mixture.proposal is not None)
+        kernels = _kernels(theta, normalized_weights(power * log_w), effort, rng)
+        adequate = effective_points(log_w) >= effort.share * len(log_w)
+        settled = power == 1.0 and adequate and (mixture.kernels is not None or mixture.proposal is not None)
         mixture = replace(mixture, kernels=kernels)
         if settled:
             break
+        if power == 1.0:
+            draws = min(2 * draws, 4 * effort.pilot)
     return mixture
 
 
@@ -271,9 +279,9 @@ def _flattening(log_w: np.ndarray, carrying: int) -> float:
     return low
 
 
-def _kernels(theta: np.ndarray, w: np.ndarray, n: int, rng: np.random.Generator) -> Kernels:
-    """Return kernels for weighted draws: begun at n draws resampled by weight, then fitted."""
-    d = theta.shape[1]
+def _kernels(theta: np.ndarray, w: np.ndarray, effort: Effort, rng: np.random.Generator) -> Kernels:
+    """Return kernels for weighted draws: begun at draws resampled by weight, then fitted."""
+    n, d = effort.kernels, theta.shape[1]
     centered = theta - w @ theta
     # A direction in which the carrying draws do not vary keeps a trace of the pilot's own spread.
     floor = 1e-8 * np.maximum(theta.var(0), np.finfo(float).tiny)
@@ -284,8 +292,8 @@ def _kernels(theta: np.ndarray, w: np.ndarray, n: int, rng: np.random.Generator)
     root = bandwidth * np.linalg.cholesky(covariance)
     kernels = Kernels(np.full(n, 1 / n), theta[chosen], np.repeat(root[None], n, 0))
     least = floor + 1e-4 * np.diag(covariance)
-    # Draws that carry next to nothing would only cost time, and a thousand of the others are enough.
+    # Draws that carry next to nothing would only cost time, and some thousands of the others are enough.
     telling = np.flatnonzero(w > 1e-3 * w.max())[:TELLING]
-    for _ in range(FITTING):
+    for _ in range(effort.fitting):
         kernels = kernels.fitted(theta[telling], w[telling] / w[telling].sum(), least)
     return kernels
