@@ -101,6 +101,14 @@ def test_draws_are_of_the_exact_posterior_without_visible_repeats():
         assert len(np.unique(draws[:, n], axis=0)) > 0.97 * 2000
 
 
+def test_draws_of_a_posterior_at_the_edge_of_the_prior_are_exact():
+    likelihood = from_likelihood(lambda theta, y: -0.5 * ((y - theta) ** 2).sum(1))
+    member = normalize({"edge": likelihood}, prior=([-10.0], [10.0]))["edge"]
+    draws = member.sample(20_000, [[11.0]], seed=1)[:, 0, 0]
+    exact = stats.truncnorm(-21.0, -1.0, loc=11.0)
+    assert stats.kstest(draws, exact.cdf).statistic < 0.02
+
+
 def test_weighted_points_have_the_exact_moments():
     y = np.array([[0.7, -1.1]])
     points, w = next(iter(normalized(draws=2000).weighted_points(y)))

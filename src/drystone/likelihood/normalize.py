@@ -317,11 +317,11 @@ class NormalizedMember:
         kernels = row.mixture.kernels
         if kernels is None:
             return rng.permutation(theta)
-        # Each draw steps on the scale of the kernel it began in: the same for the way back, so it cancels.
-        scale = kernels.nearest(theta)
         for _ in range(STEPS):
             if not still.any():
                 break
+            # The scale is drawn whatever θ is, so that the way back is as likely as the way there.
+            scale = rng.choice(len(kernels.shares), size=n, p=kernels.shares)
             proposed = theta + kernels.steps(scale, rng) / np.sqrt(theta.shape[1])
             reached = row.log_weight_at(self.k, proposed)[0]
             accepted = np.log(rng.random(n)) < reached - joint

@@ -146,10 +146,6 @@ class Kernels:
         """Return the log density at points (m, d), (m,)."""
         return log_sum(self._components(theta)[0])
 
-    def nearest(self, theta: np.ndarray) -> np.ndarray:
-        """Return the component that each point (m, d) most likely belongs to, (m,)."""
-        return self._components(theta)[0].argmax(0)
-
     def fitted(self, theta: np.ndarray, w: np.ndarray, least: np.ndarray) -> Kernels:
         """Return the kernels after one step of expectation maximization on points (m, d) with weights (m,).
 
