@@ -10,6 +10,7 @@ import numpy as np
 
 from drystone.comparison import UNIFORM, compare
 from drystone.errors import ConvergenceWarning
+from drystone.forms import PointForm
 from drystone.solvers.table1 import cells
 from drystone.stacking.result import Stacking
 from drystone.stacking.stack import stack
@@ -40,10 +41,10 @@ def with_draws(plan: Plan, use: Use) -> Table:
 
 
 def fits(table: Table) -> dict[str, Stacking]:
-    """Stack every cell that is not blank."""
+    """Stack every cell that is not blank, but for forms that need shared points: these tables have none."""
     stackings = {}
     for (form, score), cell in cells().items():
-        if not cell.why_blank:
+        if not cell.why_blank and not issubclass(form, PointForm):
             with warnings.catch_warnings():
                 # Ranks alone are no strict criterion, and some descents stop early; the table shows the effect.
                 warnings.simplefilter("ignore", UserWarning)

@@ -10,7 +10,7 @@ from .errors import (
     StackingError,
     StaleError,
 )
-from .forms import Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
+from .forms import Form, IntervalAggregation, LikelihoodMixture, LocalMixture, Mixture, Product, SampleAggregation
 from .likelihood import normalize
 from .posterior import StackedPosterior
 from .scores import (
@@ -47,6 +47,7 @@ __all__ = [
     "IntervalScore",
     "IntractableError",
     "JensenShannon",
+    "LikelihoodMixture",
     "LocalMixture",
     "LockedError",
     "LogScore",
@@ -54,6 +55,7 @@ __all__ = [
     "Metric",
     "Mixture",
     "MomentScore",
+    "Product",
     "RankCvM",
     "RankMoments",
     "RowScore",

@@ -1,6 +1,7 @@
 """Arrays as users hold them (NumPy, torch, xarray, lists) to NumPy, with their shapes checked.
 
-Shapes are written with the letters of the paper: K members, N simulations, S draws, d parameters, L levels.
+Shapes are written with the letters of the paper: K members, N simulations, S draws, d parameters, L levels,
+M shared points.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 
 __all__ = ["as_integer", "as_numpy", "checked", "dimensions", "rows_of_data"]
 
-_DIMENSIONS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter", "L": "level"}
+_DIMENSIONS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter", "L": "level", "M": "point"}
 
 
 def as_numpy(value: ArrayLike) -> np.ndarray:

@@ -104,8 +104,24 @@ class CheckedMember:
             )
 
     def has(self, method: str) -> bool:
-        """Return whether the member has a method, ``log_prob`` or ``sample``."""
+        """Return whether the member has a method: ``log_prob``, ``sample``, ``log_likelihood``."""
         return getattr(self.posterior, method, None) is not None
+
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether it is a likelihood, made a posterior by :func:`drystone.normalize`."""
+        return self.has("log_likelihood")
+
+    @property
+    def normalized_in_y(self) -> bool:
+        """Whether it is a likelihood that is a normalized density of y."""
+        return self.is_likelihood and bool(getattr(self.posterior, "normalized_in_y", False))
+
+    def log_likelihood(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return log q(y_n | θ_n), (N,), of a likelihood for paired rows theta (N, d) and y (N, ...)."""
+        self._check_has("log_likelihood", "likelihood")
+        posterior: Any = self.posterior
+        return np.asarray(as_numpy(posterior.log_likelihood(theta, y)), float)
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return log q(θ_n | y_n), (N,), for paired rows theta (N, d) and y (N, ...)."""

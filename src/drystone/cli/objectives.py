@@ -36,9 +36,11 @@ FORMS: Mapping[str, str] = {
     "local": "LocalMixture",
     "sample": "SampleAggregation",
     "interval": "IntervalAggregation",
+    "product": "Product",
+    "likelihood_mixture": "LikelihoodMixture",
 }
 # Arguments that are functions or modules, which cannot be written as text.
-CODE = frozenset({"embedding", "statistic"})
+CODE = frozenset({"embedding", "prior", "statistic"})
 
 
 class Term(NamedTuple):

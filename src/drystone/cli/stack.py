@@ -43,7 +43,7 @@ MEMORY = 1.0
 )
 @source_argument
 @setting(Fit, "score", help='Score to minimize: log, rank, energy, ... or a sum, "log + 10*rank".')
-@setting(Fit, "form", help='mixture, local, sample or interval, or "mixture(concentration=1.2)".')
+@setting(Fit, "form", help='mixture, local, sample, interval or product, or "mixture(concentration=1.2)".')
 @click.option("--name", help="Name of the fit: fits/NAME.json of a run.  [from the form and the score]")
 @drop_option
 @click.option("--out", type=click.Path(path_type=Path), help="File of the fit of a table.")
@@ -74,7 +74,8 @@ def stack(
     printed, and written with --out.
 
     Scores: log, rank, rank_moments, js, interval, moment, mean, energy; they add and scale. Forms: mixture, local,
-    sample, interval. Both take arguments: interval(alpha=0.2), local(hidden=(32, 32)).
+    sample, interval, product, likelihood_mixture. Both take arguments: interval(alpha=0.2),
+    local(hidden=(32, 32)).
 
     A run's fits use its stacking rows only; the fit of a table uses all rows. A table larger than --memory is read
     in blocks of rows: in this process, by --workers, or on a --cluster that sees the directory.

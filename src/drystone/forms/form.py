@@ -35,6 +35,7 @@ _WORDS = {
     "moments": "covariance",
     "interval": "intervals",
     "draws": "draws",
+    "points": "shared points",
 }
 
 
@@ -154,6 +155,9 @@ class Form(Spec, ABC):
     def default_solver(self) -> Solver | None:
         """Return the solver of a form of your own; None for those registered in ``drystone.solvers.table1``."""
         return None
+
+    def check_table(self, table: Table) -> None:
+        """Raise if the form cannot be fitted to these members, before anything is solved."""
 
     def hopeless_members(self, table: Table) -> np.ndarray:
         """Return which members cannot help whatever the parameters, (K,) of bool: they are left out of the fit."""

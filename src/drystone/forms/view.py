@@ -194,7 +194,9 @@ class GatheredView(View):
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
         """Return draws, (N, n, d), if those of all rows fit into memory."""
-        return self.form.combine(self.params, blocks.load(self.table, {"draws"})).draws(n, seed)
+        return self.form.combine(self.params, blocks.load(self.table, {self.form.requires("draws")})).draws(
+            n, seed
+        )
 
     def independent_draws(self, seed: int = 0) -> Tensor:
         """Return (N, S, d), if they fit into memory; of the members' draws a block of rows is read at a time."""

@@ -242,6 +242,30 @@ class NormalizedMember:
         """Name of the likelihood."""
         return self.normalizer.likelihoods[self.k].name
 
+    @property
+    def prior(self) -> Prior:
+        """The prior p(θ)."""
+        return self.normalizer.prior
+
+    @property
+    def normalized_in_y(self) -> bool:
+        """Whether the likelihood is a normalized density of y."""
+        return self.normalizer.likelihoods[self.k].normalized_in_y
+
+    def log_likelihood(self, theta: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Return f(θ_n, y_n) for paired rows theta (N, d), y (N, ...): (N,); −inf where the prior is 0."""
+        theta, y = np.asarray(as_numpy(theta), float), rows_of_data("y", y)
+        values, inside = np.full(len(theta), -np.inf), np.isfinite(self.prior.log_prob(theta))
+        for one_y, rows in _distinct(y):
+            chosen = rows[inside[rows]]
+            if len(chosen):
+                values[chosen] = self.normalizer.likelihoods[self.k].at(theta[chosen], one_y)
+        return values
+
+    def proposal(self, y: np.ndarray) -> DefensiveMixture:
+        """Return the distribution that the points at one row y (1, ...) are drawn from."""
+        return self.normalizer.row(y).mixture
+
     def log_prob(self, theta: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Return the conservative log q(θ_n | y_n) for paired rows theta (N, d), y (N, ...): (N,)."""
         return self.bracket(theta, y)[0]

@@ -6,6 +6,7 @@ from drystone.solvers.lbfgs import LBFGS
 from drystone.solvers.least_squares import LeastSquares
 from drystone.solvers.log_score import SQP, Multiplicative
 from drystone.solvers.minimax import Minimax
+from drystone.solvers.product import LikelihoodSQP, ProductNewton
 from drystone.solvers.projected_gradient import ProjectedGradient
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.rank import ConvexConcave
@@ -18,8 +19,10 @@ __all__ = [
     "Gating",
     "InteriorPoint",
     "LeastSquares",
+    "LikelihoodSQP",
     "Minimax",
     "Multiplicative",
+    "ProductNewton",
     "ProjectedGradient",
     "QuadraticProgram",
     "Solution",

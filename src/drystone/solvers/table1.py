@@ -8,7 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drystone.errors import IntractableError
-from drystone.forms import FORMS, Form, IntervalAggregation, LocalMixture, Mixture, SampleAggregation
+from drystone.forms import (
+    FORMS,
+    Form,
+    IntervalAggregation,
+    LikelihoodMixture,
+    LocalMixture,
+    Mixture,
+    Product,
+    SampleAggregation,
+)
 from drystone.scores import SCORES, Score
 from drystone.solvers.gating import Gating
 from drystone.solvers.interval import InteriorPoint
@@ -16,6 +25,7 @@ from drystone.solvers.lbfgs import LBFGS
 from drystone.solvers.least_squares import LeastSquares
 from drystone.solvers.log_score import SQP
 from drystone.solvers.minimax import Minimax
+from drystone.solvers.product import LikelihoodSQP, ProductNewton
 from drystone.solvers.projected_gradient import ProjectedGradient
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.rank import ConvexConcave
@@ -26,7 +36,15 @@ __all__ = ["EXACT", "GENERIC", "Cell", "cells", "markdown", "pick"]
 # The solver made for each pair …
 EXACT: dict[tuple[type[Form], type[Score]], Solver] = {
     pair: solver
-    for solver in (SQP(), ConvexConcave(), QuadraticProgram(), LeastSquares(), InteriorPoint())
+    for solver in (
+        SQP(),
+        ConvexConcave(),
+        QuadraticProgram(),
+        LeastSquares(),
+        InteriorPoint(),
+        ProductNewton(),
+        LikelihoodSQP(),
+    )
     for pair in solver.solves
 }
 # … and each form's own for all other scores and for sums.
@@ -35,6 +53,8 @@ GENERIC: dict[type[Form], Solver] = {
     LocalMixture: Gating(),
     SampleAggregation: LBFGS(),
     IntervalAggregation: InteriorPoint(),
+    Product: ProductNewton(),
+    LikelihoodMixture: LikelihoodSQP(),
 }
 
 

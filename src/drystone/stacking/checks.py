@@ -9,6 +9,7 @@ from drystone._messages import first_few
 from drystone.errors import IntractableError
 from drystone.forms import Form
 from drystone.scores import SCORES, Score
+from drystone.solvers.table1 import pick
 from drystone.table import Table
 
 __all__ = ["check_members", "check_provided", "check_tractable", "required_statistics"]
@@ -18,8 +19,8 @@ def check_tractable(form: Form, score: Score) -> None:
     """Raise if the form cannot give what a term of the score needs, naming the forms that can."""
     for _, term in score.terms:
         for missing in sorted(term.needs - form.gives):
-            able = [f"{cls.__name__}()" for cls in forms.FORMS if term.needs <= cls.gives]
-            scores = [f"{cls.__name__}()" for cls in SCORES if cls().needs <= form.gives]
+            able = [f"{cls.__name__}()" for cls in forms.FORMS if _fitted(cls(), term)]
+            scores = [f"{cls.__name__}()" for cls in SCORES if _fitted(form, cls())]
             raise IntractableError(
                 f"{term!r} needs `{missing}`, which {type(form).__name__} does not give "
                 f"(it gives: {', '.join(sorted(form.gives))}). Forms that do: {', '.join(able) or 'none'}. "
@@ -27,6 +28,11 @@ def check_tractable(form: Form, score: Score) -> None:
             )
     if not score.terms:
         raise ValueError("the score has no term with a coefficient above 0.")
+
+
+def _fitted(form: Form, term: Score) -> bool:
+    """Return whether a form can be fitted by a score."""
+    return term.needs <= form.gives and not pick(form, term).unsupported_reason(form, term)
 
 
 def required_statistics(form: Form, score: Score) -> frozenset[str]:
@@ -66,8 +72,10 @@ _SOURCES = {
     "moments": "`mean` and `cov`, or `draws`",
     "interval": "`quantiles` or `draws`",
     "draws": "`draws`",
+    "points": "shared points",
 }
 _REMEDIES = {
     "log_q": " For members without densities there is EnergyScore() (--score energy).",
     "draws": " Tabulate with keep_draws=True (--keep-draws).",
+    "points": " Tabulate with points=1000 and prior=....",
 }

@@ -85,6 +85,7 @@ def stack(
         raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
     table = blocks.prepare(table, required_statistics(form, score), client)
     able, note = _able(table, form, score)
+    form.check_table(able)
     notes += [note] if note else []
     cleaned, dropped = _clean(able, form, score, nonfinite)
     dropped["members"] = [name for name in table.names if name not in able.names or name in dropped["members"]]

@@ -14,7 +14,7 @@ import numpy as np
 
 from drystone.table.inputs import Selection
 from drystone.table.sources import BlockRows, MemoryRows
-from drystone.table.statistics import Key, as_arguments, axes_of, columns_for
+from drystone.table.statistics import POINT_ARRAYS, Key, as_arguments, axes_of, columns_for
 
 if TYPE_CHECKING:
     from drystone._parallel import Executor
@@ -30,6 +30,7 @@ __all__ = [
     "in_memory",
     "load",
     "memory_limit",
+    "point_arrays",
     "prepare",
     "statistic_of_all_rows",
     "total",
@@ -150,17 +151,27 @@ def extract(table: Table, needs: Iterable[str], rows: Selection) -> Table:
                 values[key] = np.empty((part.K, part.N, *array.shape[2:]), array.dtype)
             values[key][:, start : start + n] = array
         start += n
+    shared: dict[str, Any] = {}
+    if "log_f" in values:
+        shared = {name: stored.read_array(name) for name in point_arrays(part)}
     return type(table)(
         stored.read_array("theta"),
-        stored.read_array("y") if stored.has_data else None,
+        stored.read_array("y") if "y" in stored.row_arrays else None,
         names=part.names,
         parameters=part.parameters,
         row_weights=part._weights,
         left_out=part.left_out,
         S=part.S,
         lacking=part.lacking,
+        likelihoods=part.likelihoods,
         **as_arguments(values),
+        **shared,
     )
+
+
+def point_arrays(table: Table) -> list[str]:
+    """Return the names of the arrays of shared points that a table has."""
+    return [name for name in POINT_ARRAYS if name in table._source.row_arrays]
 
 
 def statistic_of_all_rows(table: Table, key: Key) -> np.ndarray:

@@ -37,6 +37,7 @@ __all__ = [
     "from_dataset",
     "lacking",
     "left_out",
+    "likelihoods",
     "load",
     "named_axes",
     "open_rows",
@@ -70,7 +71,7 @@ def to_dataset(table: Table) -> xarray.Dataset:
         coords["level"] = sorted(quantiles)
         arrays["quantiles"] = np.stack([quantiles[level] for level in coords["level"]])
     data = {name: (named_axes(AXES[name], array.ndim), array) for name, array in arrays.items()}
-    return xarray.Dataset(data, coords, _attributes(table.left_out, table.S, table.lacking))
+    return xarray.Dataset(data, coords, _attributes(table.left_out, table.S, table.lacking, table.likelihoods))
 
 
 def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
@@ -80,16 +81,17 @@ def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
 
 def _arrays(table: Table) -> dict[str, Any]:
     """Return all arrays of a table in memory, as arguments of :meth:`Writer.write`."""
-    arrays: dict[str, Any] = {"theta": table.theta}
-    if table.y is not None:
-        arrays["y"] = table.y
+    arrays: dict[str, Any] = {name: table._source.array(name) for name in table._source.row_arrays}
     if table.weighted:
         arrays["row_weights"] = table.row_weights
     return arrays | as_arguments({key: table._statistic(key) for key in table._source.keys})
 
 
 def _attributes(
-    left_out: Mapping[str, str], S: int | None, lacking: Mapping[str, Sequence[str]]
+    left_out: Mapping[str, str],
+    S: int | None,
+    lacking: Mapping[str, Sequence[str]],
+    likelihoods: Mapping[str, bool],
 ) -> dict[str, Any]:
     """Return the attributes of a file; names of members and parameters come besides."""
     attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION, "lacking": json.dumps(dict(lacking))}
@@ -97,6 +99,8 @@ def _attributes(
         attributes["left_out"] = json.dumps(dict(left_out))
     if S is not None:
         attributes["S"] = S
+    if likelihoods:
+        attributes["likelihoods"] = json.dumps(dict(likelihoods))
     return attributes
 
 
@@ -110,6 +114,11 @@ def lacking(attributes: Mapping[Any, Any]) -> dict[str, list[str]] | None:
     return json.loads(attributes["lacking"]) if "lacking" in attributes else None
 
 
+def likelihoods(attributes: Mapping[Any, Any]) -> dict[str, bool]:
+    """Return the members that are likelihoods, and whether they are densities of y, from a file's attributes."""
+    return json.loads(attributes.get("likelihoods", "{}"))
+
+
 def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     check_format(attributes)
     arguments: dict[str, Any] = {name: arrays[name] for name in AXES if name in arrays}
@@ -120,6 +129,7 @@ def _arguments(attributes: Mapping[Any, Any], arrays: Mapping[str, np.ndarray]) 
         for dim in dimensions("Kd")
     )
     arguments["left_out"], arguments["lacking"] = left_out(attributes), lacking(attributes)
+    arguments["likelihoods"] = likelihoods(attributes)
     arguments["S"] = int(attributes["S"]) if "S" in attributes else None
     return arguments
 
@@ -145,7 +155,7 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
             dataset.to_netcdf(temporary, engine="h5netcdf")
         return
     with Writer(path, table.N, table.names, table.parameters) as new:
-        start, new.left_out, new.S = 0, table.left_out, table.S
+        start, new.left_out, new.S, new.likelihoods = 0, table.left_out, table.S, table.likelihoods
         having = {
             name: [k for k, member in enumerate(table.names) if member not in members]
             for name, members in table.lacking.items()
@@ -216,6 +226,7 @@ class Writer:
         self.path, self.rows, self.names, self.parameters, self.block = path, rows, list(names), parameters, block
         self.left_out: Mapping[str, str] = {}
         self.S: int | None = None
+        self.likelihoods: Mapping[str, bool] = {}
         self._written: dict[str, np.ndarray] = {}  # rows, by member where there are members
         self._levels: list[float] = []
         self._exit = ExitStack()
@@ -255,8 +266,8 @@ class Writer:
             members: positions of the members whose statistics ``arrays`` hold. A member for which a statistic is
                 never written is one that lacks it.
             quantiles: ``{level: (members, rows, d)}``, the same levels always.
-            arrays: any of theta, y, row_weights, log_q, rank, mean, cov, draws, with the axes of
-                :class:`drystone.Table`.
+            arrays: any of theta, y, row_weights, log_q, rank, mean, cov, draws, points, log_r, log_prior, log_f,
+                with the axes of :class:`drystone.Table`.
         """
         if quantiles:
             levels = sorted(quantiles)
@@ -327,7 +338,7 @@ class Writer:
             levels = np.array(self._levels)
             self._group.create_array("level", data=levels, dimension_names=("level",))
         named = dict(zip(dimensions("Kd"), (self.names, list(parameters)), strict=True))
-        self._group.attrs.update({**_attributes(self.left_out, self.S, lacking), **named})
+        self._group.attrs.update({**_attributes(self.left_out, self.S, lacking, self.likelihoods), **named})
         seal(self._temporary)
 
 

@@ -26,7 +26,8 @@ def joined(first: Table, second: Table) -> dict[str, Any]:
     twice = sorted(set(first.names) & set(second.names))
     if twice:
         raise ValueError(f"names of members must be unique; both tables have {', '.join(map(repr, twice[:5]))}.")
-    first, second = blocks.load(first), blocks.load(second)
+    first, second = blocks.load(first), _with_points_of(first, blocks.load(second))
+    owner = first if "points" in first.gives else second
     arrays = {key: _both(key, first, second) for key in _keys(first, second)}
     lacking = {
         name: [member for table in (first, second) for member in _lacking(name, table)]
@@ -42,7 +43,9 @@ def joined(first: Table, second: Table) -> dict[str, Any]:
         "left_out": {**first.left_out, **second.left_out},
         "S": min(draws_behind, default=0) or None,
         "lacking": {name: members for name, members in lacking.items() if members},
+        "likelihoods": {**first.likelihoods, **second.likelihoods},
         **as_arguments(arrays),
+        **({name: owner._source.array(name) for name in blocks.point_arrays(owner)} if "log_f" in arrays else {}),
     }
 
 
@@ -71,6 +74,24 @@ def _check_rows(first: Table, second: Table) -> None:
                 f"`{name}` of both tables must be the same; it differs in {differing.size} of {len(one)} rows "
                 f"(the first: {differing[0]}). Were they made from other simulations?"
             )
+
+
+def _with_points_of(first: Table, second: Table) -> Table:
+    """Return the second table, without its shared points, and with a warning, if the first has others."""
+    if not {"points"} <= first.gives & second.gives:
+        return second
+    names = blocks.point_arrays(first)
+    if names == blocks.point_arrays(second) and all(
+        np.array_equal(first._source.array(name), second._source.array(name)) for name in names
+    ):
+        return second
+    warnings.warn(
+        "the tables have different shared points: the joined one has those of the first, and its members alone "
+        "have "
+        "values there.",
+        stacklevel=4,
+    )
+    return blocks.extract(second, second.gives - {"points"}, slice(None))
 
 
 def _keys(first: Table, second: Table) -> list[Key]:

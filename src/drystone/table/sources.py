@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from drystone.table.inputs import Selection, positions
-from drystone.table.statistics import SCHEMA, Key, columns_for, derive, level_key
+from drystone.table.statistics import POINT_ARRAYS, SCHEMA, Key, columns_for, derive, level_key
 
 if TYPE_CHECKING:
     import zarr
@@ -29,7 +29,7 @@ class MemoryRows:
 
     Args:
         N: how many.
-        arrays: ``theta`` and, if there are data, ``y``, (N, ...) each.
+        arrays: ``theta`` and, if there are data, ``y``, and the arrays of shared points, (N, ...) each.
         statistics: by key, (K, N, ...) each. Those that are derived from draws are added.
     """
 
@@ -42,12 +42,12 @@ class MemoryRows:
         return self._statistics.keys()
 
     @property
-    def has_data(self) -> bool:
-        """Whether there is ``y``."""
-        return "y" in self._arrays
+    def row_arrays(self) -> Collection[str]:
+        """The names of the arrays without members: ``theta``, ``y``, and those of shared points."""
+        return self._arrays.keys()
 
     def array(self, name: str) -> np.ndarray:
-        """Return ``theta`` or ``y``."""
+        """Return ``theta``, ``y`` or an array of shared points."""
         return self._arrays[name]
 
     def dtype(self, key: Key) -> np.dtype:
@@ -206,23 +206,23 @@ class StoredRows:
         return sorted(columns_for(self.needs, self.keys), key=str) or self.store.keys
 
     @property
-    def has_data(self) -> bool:
-        """Whether there is ``y``."""
-        return "y" in self.store.group
+    def row_arrays(self) -> Collection[str]:
+        """The names of the arrays without members: ``theta``, ``y``, and those of shared points."""
+        return [name for name in ("theta", "y", *POINT_ARRAYS) if name in self.store.group]
 
     def dtype(self, key: Key) -> np.dtype:
         """Return the type that a statistic is read with."""
         return self.store.array("draws").dtype if key == "draws" else np.dtype(float)
 
     def array(self, name: str) -> np.ndarray:
-        """Read ``theta`` or ``y``, if it fits into memory."""
+        """Read ``theta``, ``y`` or an array of shared points, if it fits into memory."""
         self.check_size(self.N * self.store.bytes_per_row(name), f"`{name}` of all rows")
         return self.read_array(name)
 
     def read_array(self, name: str) -> np.ndarray:
-        """Read ``theta`` or ``y``, whatever its size; theta in float64."""
+        """Read one of ``row_arrays``, whatever its size; all but y in float64."""
         values = self.store.read_rows(name, self.rows)
-        return np.asarray(values, float) if name == "theta" else values
+        return values if name == "y" else np.asarray(values, float)
 
     def read_statistic(self, key: Key) -> np.ndarray:
         """Read a statistic, (K, N, ...), whatever its size."""
@@ -288,9 +288,8 @@ class BlockRows(MemoryRows):
 
     def __init__(self, stored: StoredRows) -> None:
         self._stored = stored
-        names = ["theta", "y"] if stored.has_data else ["theta"]
         # Not methods of ours: we would refer to ourselves, and stay in memory until garbage is collected.
-        arrays = _ReadOnce(names, stored.read_array)
+        arrays = _ReadOnce(stored.row_arrays, stored.read_array)
         statistics = _ReadOnce(stored.keys, stored.read_statistic)
         super().__init__(stored.N, arrays, statistics)
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 __all__ = [
     "CAPABILITIES",
+    "POINT_ARRAYS",
     "ROW_ARRAYS",
     "SCHEMA",
     "Key",
@@ -92,8 +93,8 @@ class StoredStatistic:
     """A statistic that a table can hold.
 
     Attributes:
-        axes: One letter per axis: K members, N simulations, S draws, d parameters; L levels, of which a table in
-            memory holds one array each.
+        axes: One letter per axis: K members, N simulations, S draws, d parameters, M shared points; L levels, of
+            which a table in memory holds one array each.
         from_draws: Of draws (N, S, d) and theta (N, d) of one member (and a level): the statistic, (N, ...); None
             if draws do not give it.
         usable: Which entries can be used, by entry.
@@ -113,6 +114,7 @@ SCHEMA: Mapping[str, StoredStatistic] = {
     "cov": StoredStatistic("KNdd", _covariance, least_draws=2),
     "quantiles": StoredStatistic("LKNd", _quantile),
     "draws": StoredStatistic("KNSd"),
+    "log_f": StoredStatistic("KNM", usable=_density_is_usable),
 }
 
 # What a table can provide, by the statistics that it takes; those with `from_draws` can be derived instead.
@@ -123,10 +125,20 @@ CAPABILITIES: Mapping[str, tuple[str, ...]] = {
     "moments": ("mean", "cov"),
     "interval": ("quantiles",),
     "draws": ("draws",),
+    "points": ("log_f",),
 }
 
 # Arrays with one entry per simulation and no members; data may have any number of further axes.
-ROW_ARRAYS: Mapping[str, str] = {"theta": "Nd", "y": "N", "row_weights": "N"}
+ROW_ARRAYS: Mapping[str, str] = {
+    "theta": "Nd",
+    "y": "N",
+    "row_weights": "N",
+    "points": "NMd",
+    "log_r": "NM",
+    "log_prior": "NM",
+}
+# Those that come with the shared points.
+POINT_ARRAYS = ("points", "log_r", "log_prior")
 
 
 def level_key(level: float) -> float:

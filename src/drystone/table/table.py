@@ -22,6 +22,7 @@ from drystone.table.join import joined
 from drystone.table.sources import MemoryRows, StoredRows
 from drystone.table.statistics import (
     CAPABILITIES,
+    ROW_ARRAYS,
     SCHEMA,
     Key,
     axes_of,
@@ -68,6 +69,14 @@ class Table:
         S: how many draws stood behind ``rank``, if the draws are not given; calibration bands look at it.
         lacking: names of the members that cannot give a statistic, by statistic; None for those whose rows of it
             are all NaN, where other members have it.
+        points: shared points θ_nm ~ r(·|y_n), (N, M, d), of which the first is θ_n itself: forms that must be
+            normalized (:class:`~drystone.Product`) are normalized there. ``ds.tabulate(..., points=...)`` makes
+            them.
+        log_r: log r(θ_nm | y_n), (N, M).
+        log_prior: log p(θ_nm), (N, M); None if the prior is not known.
+        log_f: log density of each member at the points, (K, N, M): its posterior density log q_k(θ_nm | y_n) or,
+            of a likelihood, log q_k(y_n | θ_nm).
+        likelihoods: the members whose ``log_f`` is a log likelihood, and whether it is a normalized density of y.
 
     Attributes:
         names: The members' names.
@@ -76,6 +85,7 @@ class Table:
         weighted: Whether row weights were given.
         left_out: Members that could not be tabulated, and why.
         lacking: Names of the members without a statistic, by statistic; those that all members have are not in it.
+        likelihoods: Members whose ``log_f`` is a log likelihood, and whether it is a normalized density of y.
 
     Example:
         >>> import numpy as np
@@ -91,6 +101,7 @@ class Table:
     weighted: bool
     left_out: dict[str, str]
     lacking: dict[str, tuple[str, ...]]
+    likelihoods: dict[str, bool]
 
     def __init__(
         self,
@@ -108,10 +119,17 @@ class Table:
         left_out: Mapping[str, str] | None = None,
         S: int | None = None,
         lacking: Mapping[str, Sequence[str]] | None = None,
+        points: ArrayLike | None = None,
+        log_r: ArrayLike | None = None,
+        log_prior: ArrayLike | None = None,
+        log_f: ArrayLike | None = None,
+        likelihoods: Mapping[str, bool] | None = None,
     ) -> None:
         sizes: dict[str, int] = {}
         arrays = {"theta": _checked_theta(theta, sizes)}
+        arrays |= _checked_points({"points": points, "log_r": log_r, "log_prior": log_prior}, log_f, sizes)
         values = {"log_q": log_q, "rank": rank, "mean": mean, "cov": cov, "quantiles": quantiles, "draws": draws}
+        values["log_f"] = log_f
         # Every statistic has axes (K, N, ...), so that selecting members and rows is one rule for all.
         statistics = _checked_statistics(values, sizes)
         N, K = sizes["N"], sizes["K"]
@@ -128,6 +146,7 @@ class Table:
             dict(left_out or {}),
             sizes.get("S", S),
             _without_rows(statistics, names) if lacking is None else lacking,
+            likelihoods or {},
         )
 
     def _fill(
@@ -139,11 +158,13 @@ class Table:
         left_out: dict[str, str],
         S: int | None,
         lacking: Mapping[str, Sequence[str]],
+        likelihoods: Mapping[str, bool],
     ) -> None:
         """Set all attributes. Weights are None for equal ones, which a table on disk does not hold."""
         self._source, self.names, self.parameters = source, names, parameters
         self._weights, self.weighted = weights, weights is not None
         self.left_out, self.S = left_out, S
+        self.likelihoods = {name: bool(value) for name, value in likelihoods.items() if name in names}
         held = {name_of(key) for key in source.keys}
         derivable = [name for name, statistic in SCHEMA.items() if statistic.from_draws and name not in held]
         self.lacking = _in_order({**lacking, **dict.fromkeys(derivable, lacking.get("draws", ()))}, names)
@@ -181,7 +202,7 @@ class Table:
 
     @property
     def gives(self) -> frozenset[str]:
-        """The statistics that a member can provide: of log_q, rank, mean, moments, interval, draws."""
+        """The statistics that a member can provide: of log_q, rank, mean, moments, interval, draws, points."""
         if not self.lacking:
             return capabilities(self._source.keys)
         return frozenset().union(*map(self._gives_of, self.names))
@@ -190,7 +211,7 @@ class Table:
         """Return which members give a statistic, (K,) of bool.
 
         Args:
-            statistic: of log_q, rank, mean, moments, interval, draws.
+            statistic: of log_q, rank, mean, moments, interval, draws, points.
 
         Example:
             >>> log_q = np.array([[-1.0, -2.0], [np.nan, np.nan]])
@@ -218,7 +239,7 @@ class Table:
     @property
     def y(self) -> np.ndarray | None:
         """Data, (N, ...), or None."""
-        return self._source.array("y") if self._source.has_data else None
+        return self._source.array("y") if "y" in self._source.row_arrays else None
 
     @property
     def row_weights(self) -> np.ndarray:
@@ -270,6 +291,31 @@ class Table:
         """The levels at which quantiles are held."""
         return tuple(sorted(key for key in self._source.keys if isinstance(key, float)))
 
+    @property
+    def points(self) -> np.ndarray:
+        """Shared points θ_nm, (N, M, d), the first of which is θ_n."""
+        return self._point_array("points")
+
+    @property
+    def log_r(self) -> np.ndarray:
+        """Log density of the proposal that the shared points were drawn from, (N, M)."""
+        return self._point_array("log_r")
+
+    @property
+    def log_prior(self) -> np.ndarray | None:
+        """Log prior density at the shared points, (N, M); None if it is not known."""
+        return self._source.array("log_prior") if "log_prior" in self._source.row_arrays else None
+
+    @property
+    def log_f(self) -> np.ndarray:
+        """Log density, or log likelihood, of each member at the shared points, (K, N, M)."""
+        return self._held("log_f")
+
+    def _point_array(self, name: str) -> np.ndarray:
+        if name not in self._source.row_arrays:
+            raise ValueError("the table has no shared points; tabulate with points=1000, say.")
+        return self._source.array(name)
+
     def rank_of(self, statistic: Statistic) -> np.ndarray:
         """Return ranks of a quantity of interest, (K, N, 1): the share of draws with f(θ̃, y) ≤ f(θ_n, y)."""
         if blocks.in_memory(self):
@@ -317,6 +363,9 @@ class Table:
         selected = self._with(source, weights)
         selected.names = tuple(self.names[i] for i in k)
         selected.lacking = _in_order(self.lacking, selected.names)
+        selected.likelihoods = {
+            name: self.likelihoods[name] for name in selected.names if name in self.likelihoods
+        }
         return selected
 
     def join(self, other: Table) -> Table:
@@ -388,6 +437,7 @@ class Table:
             disk.left_out(attributes),
             store.array("draws").shape[2] if "draws" in source.keys else attributes.get("S"),
             disk.lacking(attributes) or {},
+            disk.likelihoods(attributes),
         )
         return table
 
@@ -414,6 +464,27 @@ def _checked_theta(theta: ArrayLike, sizes: dict[str, int]) -> np.ndarray:
         rows = np.flatnonzero(~np.isfinite(array).all(1))
         raise ValueError(f"`theta` must be finite; {count_and_first_few(rows)} of {len(array)} rows are not.")
     return array
+
+
+def _checked_points(
+    values: Mapping[str, ArrayLike | None], log_f: ArrayLike | None, sizes: dict[str, int]
+) -> dict[str, np.ndarray]:
+    """Return those of the arrays of shared points that are not None, or say what is wrong."""
+    arrays = {
+        name: _float(checked(name, value, ROW_ARRAYS[name], sizes))
+        for name, value in values.items()
+        if value is not None
+    }
+    if arrays.keys() | ({"log_f"} if log_f is not None else set()) not in (
+        set(),
+        {"points", "log_r", "log_f"},
+        {"points", "log_r", "log_prior", "log_f"},
+    ):
+        raise ValueError(
+            "shared points need `points`, `log_r`, `log_f` and, if it is known, `log_prior`; got "
+            f"{', '.join(sorted(arrays)) or 'none of the first three'}{'' if log_f is None else ' and log_f'}."
+        )
+    return arrays
 
 
 def _checked_statistics(values: Mapping[str, Any], sizes: dict[str, int]) -> dict[Key, Any]:

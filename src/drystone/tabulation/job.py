@@ -36,6 +36,7 @@ class Plan:
         keep_draws: whether the draws themselves are part of the result.
         seed: seed of all draws.
         limit: most seconds per member, or None.
+        points: shared points per row; 0 for none.
     """
 
     draws: int
@@ -43,6 +44,7 @@ class Plan:
     keep_draws: bool
     seed: int
     limit: float | None
+    points: int = 0
 
     @property
     def statistics(self) -> tuple[Key, ...]:
@@ -72,6 +74,10 @@ class Job:
     start: int
     theta: np.ndarray
     y: np.ndarray
+
+    def evaluate(self, rows: slice) -> dict[Key, np.ndarray]:
+        """Return the statistics of a block of rows."""
+        return _tabulate_block(self, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +120,7 @@ def _tabulate_blocks(job: Job, start: float) -> tuple[dict[Key, np.ndarray], str
     for first in range(0, len(job.theta), size):
         if job.plan.limit is not None and time.monotonic() - start > job.plan.limit:
             return {}, too_slow(job.plan.limit)
-        blocks.append(_tabulate_block(job, slice(first, first + size)))
+        blocks.append(job.evaluate(slice(first, first + size)))
     # A statistic that is missing in some blocks is left out.
     common = [key for key in blocks[0] if all(key in block for block in blocks)]
     return {key: np.concatenate([block[key] for block in blocks]) for key in common}, ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,7 @@ class TableHeader:
         lacking: The members that lack a statistic, by its name.
         failed: Reasons of failure by member.
         S: Number of draws behind the ranks, if there are any.
+        points: Shared points, or None.
     """
 
     theta: np.ndarray
@@ -114,6 +115,33 @@ class TableHeader:
     lacking: Mapping[str, Sequence[str]]
     failed: Mapping[str, str]
     S: int | None
+    points: PointParts | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PointParts:
+    """Shared points: parts that are read one by one.
+
+    Attributes:
+        members: Names of the members whose log densities are in the parts, in this order.
+        likelihoods: Those of all members that are likelihoods, and whether they are densities of y.
+        parts: Starts and arrays of the parts, in order: points (n, M, d), log_r, log_prior (n, M), log_f (n, K,
+            M).
+    """
+
+    members: Sequence[str]
+    likelihoods: Mapping[str, bool]
+    parts: Iterable[tuple[int, Mapping[Key, np.ndarray]]]
+
+    def arrays(self, names: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the starts and arrays of the parts, those of all ``names`` with NaN where they have nothing."""
+        for start, part in self.parts:
+            n, _, M = part["log_f"].shape
+            log_f = np.full((len(names), n, M), np.nan)
+            for k, name in enumerate(self.members):
+                if name in names:
+                    log_f[names.index(name)] = part["log_f"][:, k]
+            yield start, {**{str(key): array for key, array in part.items()}, "log_f": log_f}
 
 
 class InMemoryParts:
@@ -160,8 +188,18 @@ class InMemoryParts:
             left_out=header.failed,
             S=header.S,
             lacking=header.lacking,
+            likelihoods=header.points.likelihoods if header.points else {},
             **as_arguments(arrays),
+            **_concatenated(header),
         )
+
+
+def _concatenated(header: TableHeader) -> dict[str, Any]:
+    """Return the arrays of shared points of all rows, if there are any."""
+    if header.points is None:
+        return {}
+    parts = [arrays for _, arrays in header.points.arrays(list(header.names))]
+    return {name: np.concatenate([part[name] for part in parts], int(name == "log_f")) for name in parts[0]}
 
 
 # Most bytes of a table that is read into memory; a larger one stays on disk.
@@ -236,6 +274,12 @@ class StoredParts:
                     key: array.astype(header.dtypes[key]) for key, array in self._of_member(name, N, keys)
                 }
                 new.write(0, [k], **as_arguments(statistics))
+            if header.points is not None:
+                new.likelihoods = header.points.likelihoods
+                having = [k for k, name in enumerate(header.names) if name not in header.lacking.get("log_f", ())]
+                for start, arrays in header.points.arrays(list(header.names)):
+                    new.write(start, having, log_f=arrays.pop("log_f")[having])
+                    new.write(start, **arrays)
         self.earlier = Table.open(self.table_file, MEMORY)
         table = self.finished()
         assert table is not None

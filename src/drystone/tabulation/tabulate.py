@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,13 @@ from drystone._messages import first_few, require
 from drystone._parallel import Executor
 from drystone._resume import Record, digest_array
 from drystone.adapters.member import CheckedMember, Density, Sampler
-from drystone.table import Table
+from drystone.adapters.points import prior_of
+from drystone.table import Table, blocks
 from drystone.table.inputs import scaled_weights, unique_names
-from drystone.table.statistics import level_key
-from drystone.tabulation.job import Job, Plan
-from drystone.tabulation.parts import InMemoryParts, Outcomes, StoredParts, TableHeader
+from drystone.table.statistics import Key, level_key
+from drystone.tabulation.job import Job, Part, Plan
+from drystone.tabulation.parts import InMemoryParts, Outcomes, PointParts, StoredParts, TableHeader
+from drystone.tabulation.points import PointJob, point_jobs
 from drystone.tabulation.workers import tabulate_jobs
 
 __all__ = ["tabulate"]
@@ -49,6 +52,8 @@ def tabulate(
     directory: str | os.PathLike[str] | None = None,
     parameters: Sequence[str] | None = None,
     row_weights: ArrayLike | None = None,
+    points: int = 0,
+    prior: object = None,
 ) -> Table:
     r"""Evaluate every member on every simulation: :math:`\log q_k(\theta_n \mid y_n)`, and draws from it.
 
@@ -85,6 +90,11 @@ def tabulate(
             a table of more than 4 GiB stays on disk (:meth:`drystone.Table.open`).
         parameters: Names of θ.
         row_weights: See :class:`~drystone.Table`.
+        points: Shared points per row, drawn from the prior and the members, at which all densities are evaluated:
+            :class:`~drystone.Product` and :class:`~drystone.LikelihoodMixture` are normalized there. K·N·points
+            numbers; 0 for none, 1000 is a good choice.
+        prior: p(θ) at the shared points, as for :func:`drystone.normalize`; None for that of normalized
+            likelihoods, if there are any.
 
     Example:
         >>> import numpy as np
@@ -115,6 +125,7 @@ def tabulate(
         bool(keep_draws),
         as_integer("seed", seed, 0),
         _limit(time_limit),
+        as_integer("points", points, 0),
     )
     workers, chunk = as_integer("workers", workers), as_integer("chunk", chunk)
     rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
@@ -164,7 +175,14 @@ def tabulate(
     ]
     if unforeseen:
         warnings.warn(f"the rows of {first_few(unforeseen)} are without `log_q`: {NO_DENSITY}", stacklevel=2)
-    S = plan.draws if "rank" in outcomes.dtypes else None
+    S, lacking = plan.draws if "rank" in outcomes.dtypes else None, outcomes.lacking
+    shared = None
+    if plan.points:
+        usable = {name: checked_members[name] for name in outcomes.names}
+        usable = {name: member for name, member in usable.items() if member.has("log_prob")}
+        shared = _shared_points(usable, prior, plan, theta, y, store, workers, client)
+        if without := [name for name in outcomes.names if name not in usable]:
+            lacking["log_f"] = without
     return store.table(
         TableHeader(
             theta,
@@ -173,11 +191,69 @@ def tabulate(
             outcomes.names,
             parameters,
             outcomes.dtypes,
-            outcomes.lacking,
+            lacking,
             dict(outcomes.failed),
             S,
+            shared,
         )
     )
+
+
+def _shared_points(
+    members: Mapping[str, CheckedMember],
+    prior: object,
+    plan: Plan,
+    theta: np.ndarray,
+    y: np.ndarray,
+    store: InMemoryParts | StoredParts,
+    workers: int,
+    client: Executor | None,
+) -> PointParts:
+    """Draw the shared points, and evaluate the members there that an earlier table does not have."""
+    earlier = store.earlier if store.earlier is not None and "points" in store.earlier.gives else None
+    finished = () if earlier is None else earlier.names
+    remaining = [member for name, member in members.items() if name not in finished]
+    jobs = list(
+        point_jobs(
+            remaining,
+            prior_of(prior, list(members.values())),
+            replace(plan, limit=None),
+            theta,
+            y,
+            earlier,
+        )
+    )
+    found: dict[int, Part] = {}
+    missing = []
+    for job in jobs:
+        part = store.find(job)
+        if part is None:
+            missing.append(job)
+        else:
+            found[job.start] = part
+    with tqdm(total=len(missing), unit=" parts of shared points", disable=None) as progress:
+        for job, part in tabulate_jobs(missing, workers, client, stoppable=False):
+            if part.reason:
+                raise RuntimeError(f"the shared points could not be evaluated: {part.reason}")
+            found[job.start] = part
+            if not isinstance(store, InMemoryParts):
+                store.add(job, part)
+                found[job.start] = Part()
+            progress.update()
+    likelihoods = {name: member.normalized_in_y for name, member in members.items() if member.is_likelihood}
+    parts = (_point_part(job, store.find(job) or found[job.start], earlier) for job in jobs)
+    names = [*finished, *(member.name for member in remaining)]
+    return PointParts(names, likelihoods, parts)
+
+
+def _point_part(job: PointJob, part: Part, earlier: Table | None) -> tuple[int, Mapping[Key, np.ndarray]]:
+    """Return a part of the shared points, with those of an earlier table."""
+    if earlier is None:
+        return job.start, part.statistics
+    rows = earlier.select(rows=slice(job.start, job.start + len(job.theta)))
+    known = {name: getattr(rows, name) for name in blocks.point_arrays(rows)}
+    log_f = np.concatenate([rows.log_f.swapaxes(0, 1), part.statistics["log_f"]], 1)
+    return job.start, {**known, "log_f": log_f}
 
 
 def _announce(members: Mapping[str, CheckedMember], plan: Plan) -> set[str]:
@@ -211,6 +287,8 @@ def _record(
         "seed": plan.seed,
         "parameters": parameters,
     }
+    if plan.points:
+        settings["points"] = plan.points
     weights = None if row_weights is None else digest_array(row_weights)
     return Record(settings, {"theta": digest_array(theta), "y": digest_array(y), "row_weights": weights})
 

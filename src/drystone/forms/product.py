@@ -1,0 +1,131 @@
+r"""Log-linear pool: the product of members, each to a power (Genest & Zidek 1986)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from drystone.adapters.points import Values
+from drystone.errors import SamplingError
+from drystone.forms.form import Arrays, MemberLike
+from drystone.forms.mixture import draw_mixture
+from drystone.forms.params import check_simplex
+from drystone.forms.points import PointForm
+from drystone.table import Table, blocks
+
+__all__ = ["Product"]
+
+# Share of accepted draws below which rejection from the mixture gives up.
+LEAST_ACCEPTED = 1e-3
+
+
+@dataclass(frozen=True, repr=False)
+class Product(PointForm):
+    r"""q*(θ|y) ∝ p(θ)^{1 − Σw} Π_k q_k(θ|y)^{w_k}, w ≥ 0.
+
+    Of likelihoods that is :math:`p(\theta) \prod_k q_k(y \mid \theta)^{w_k}`, and the two may be mixed. A product
+    is sharper than its members where their errors are independent, which no mixture is; it needs the prior
+    (``simplex=True`` does not), and a row where one member with weight has density 0 is impossible.
+
+    The log score is concave in w, given the points at which the product is normalized
+    (``ds.tabulate(..., points=1000, prior=...)``): the fit is the optimum there, with a certificate. Its notes
+    state the Monte Carlo error of the points.
+
+    Args:
+        simplex: hold Σw = 1, so that the prior cancels. Draws are then exact, by rejection from the mixture with
+            the same weights: :math:`\prod q_k^{w_k} \le \sum w_k q_k`.
+        prior: p(θ) at new data, as for :func:`drystone.normalize`; None for that of the members that are
+            likelihoods. It is not stored with the fit.
+    """
+
+    simplex: bool = False
+    prior: Any = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the form as JSON, without its prior, which is code: at rows of a table it is not needed."""
+        return {"name": "Product", "simplex": self.simplex}
+
+    def log_target(self, weights: np.ndarray, values: Values, likelihood: np.ndarray) -> np.ndarray:
+        """Return log p + Σ_k w_k (log q_k − log p), log p being subtracted from posteriors only."""
+        total = np.zeros(values.log_f.shape[1:])
+        for w, log_f in zip(weights, values.log_f, strict=True):
+            if w > 0:
+                total += w * log_f
+        if values.log_prior is None:
+            return total
+        power = 1 - weights[~likelihood].sum()
+        # Where the prior is 0 so is the product, whatever a member that leaks says.
+        with np.errstate(invalid="ignore"):
+            return np.where(values.log_prior == -np.inf, -np.inf, total + power * values.log_prior)
+
+    def check_params(self, params: Arrays, K: int, d: int) -> None:
+        """Raise ``ValueError`` unless there are K weights ≥ 0 that, with ``simplex``, sum to one."""
+        super().check_params(params, K, d)
+        if self.simplex:
+            check_simplex("weights", params["weights"])
+
+    def check_table(self, table: Table) -> None:
+        """Raise if the prior is not known at the shared points, and the product needs it."""
+        if "log_prior" in blocks.point_arrays(table):
+            return
+        if not self.simplex:
+            raise ValueError(
+                "without the prior at the shared points only Product(simplex=True) can be fitted: the table has "
+                "no "
+                "`log_prior`. Tabulate with ds.tabulate(..., points=1000, prior=...)."
+            )
+
+    def draw(
+        self,
+        params: Arrays,
+        members: Sequence[MemberLike],
+        n: int,
+        y: np.ndarray,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, None]:
+        """Return n draws per row of y, (n, B, d): exact where Σw = 1, by resampling points otherwise."""
+        weights, used, _ = self._in_use(params, members)
+        if abs(weights.sum() - 1) > 1e-9 or any(member.is_likelihood for member in used):
+            return super().draw(params, members, n, y, rng)
+        return _rejected(weights / weights.sum(), used, n, y, rng), None
+
+    def _check_prior(self, weights: np.ndarray, members: Sequence[Any], prior: Any) -> None:
+        if abs(weights.sum() - 1) > 1e-9 or any(member.is_likelihood for member in members):
+            super()._check_prior(weights, members, prior)
+
+
+def _rejected(
+    w: np.ndarray,
+    members: Sequence[Any],
+    n: int,
+    y: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return n exact draws per row of y, (n, B, d): the mixture's, accepted with Π q_k^{w_k} / Σ w_k q_k."""
+    accepted: list[list[np.ndarray]] = [[] for _ in y]
+    wanting, proposed, size = np.arange(len(y)), 0, n + n // 2 + 8
+    while wanting.size:
+        theta, _ = draw_mixture(w, members, size, y[wanting], rng)
+        flat = theta.reshape(-1, theta.shape[2])
+        paired = np.broadcast_to(y[wanting], (size, *y[wanting].shape)).reshape(len(flat), *y.shape[1:])
+        log_q = np.stack([member.log_prob(flat, paired) for member in members])
+        with np.errstate(invalid="ignore"):
+            log_ratio = w @ log_q - logsumexp(log_q, axis=0, b=w[:, None])
+        keep = (np.log(rng.random(len(flat))) < log_ratio).reshape(size, len(wanting))
+        for column, b in enumerate(wanting):
+            accepted[b].extend(theta[keep[:, column], column])
+        proposed += size
+        counts = np.array([len(of_row) for of_row in accepted])
+        poor = counts[wanting] < LEAST_ACCEPTED * proposed
+        if proposed > 10 / LEAST_ACCEPTED and poor.any():
+            raise SamplingError(
+                f"the product accepts fewer than {LEAST_ACCEPTED:.1%} of the draws of its mixture at "
+                f"{poor.sum()} of "
+                f"{len(y)} rows of y: its members contradict each other there."
+            )
+        wanting = np.flatnonzero(counts < n)
+    return np.stack([np.stack(of_row[:n]) for of_row in accepted], 1)
