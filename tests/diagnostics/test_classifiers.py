@@ -26,6 +26,17 @@ def test_accuracy_is_that_of_the_best_classifier_of_two_gaussians():
     assert len(found.folds) == 5
 
 
+@pytest.mark.parametrize("folds", [2, 5])
+def test_the_error_of_the_accuracy_is_its_spread_where_samples_are_alike(folds):
+    rng, z = np.random.default_rng(0), []
+    for seed in range(150):
+        found = c2st(*rng.normal(size=(2, 60, 2)), classifier=LinearDiscriminantAnalysis(), folds=folds, seed=seed)
+        z.append((found.accuracy.value - 0.5) / found.accuracy.se)
+    # Over independent draws the spread would be 1.28 of these errors.
+    assert abs(np.mean(z)) < 3 / np.sqrt(150)
+    assert 0.85 < np.std(z) < 1.13
+
+
 @pytest.mark.parametrize(("shift", "expected"), [(0.0, 0.5), (7.0, 1.0)])
 def test_the_network_tells_apart_what_can_be_told_apart(shift, expected):
     rng = np.random.default_rng(1)

@@ -56,7 +56,7 @@ def _mean(draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 def _covariance(draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
     centred = draws - draws.mean(1, keepdims=True, dtype=float)
-    return np.einsum("nsi,nsj->nij", centred, centred) / (draws.shape[1] - 1)
+    return centred.swapaxes(1, 2) @ centred / (draws.shape[1] - 1)
 
 
 def _quantile(draws: np.ndarray, theta: np.ndarray, level: float) -> np.ndarray:
