@@ -6,9 +6,11 @@ from drystone._parallel.pools import (
     Executor,
     WorkerPool,
     as_completed,
+    check_client,
     connect,
     cores,
     map_ordered,
+    stop_if_given_up,
     worker_pool,
 )
 from drystone._parallel.processes import OutOfTimeError, ProcessDiedError, Processes, ProcessPool
@@ -22,6 +24,7 @@ __all__ = [
     "Processes",
     "WorkerPool",
     "as_completed",
+    "check_client",
     "connect",
     "cores",
     "generators_restored",
@@ -29,5 +32,6 @@ __all__ = [
     "one_thread",
     "seeded",
     "signals_watched",
+    "stop_if_given_up",
     "worker_pool",
 ]

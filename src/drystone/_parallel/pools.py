@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
@@ -18,9 +19,11 @@ __all__ = [
     "Executor",
     "WorkerPool",
     "as_completed",
+    "check_client",
     "connect",
     "cores",
     "map_ordered",
+    "stop_if_given_up",
     "worker_pool",
 ]
 
@@ -74,6 +77,7 @@ def worker_pool(
     client: Any = None, workers: int = 1, kind: Literal["processes", "threads"] = "processes"
 ) -> Iterator[WorkerPool]:
     """Yield a pool that runs jobs on the ``client`` if there is one, else on workers of this machine."""
+    check_client(client)
     if isinstance(client, WorkerPool):
         yield client
     elif hasattr(client, "get_executor"):
@@ -81,7 +85,15 @@ def worker_pool(
 
         # Large objects are sent on purpose (data once, members with their rows); Dask would warn.
         with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            yield WorkerPool(OnDask(client), client=client)
+            try:
+                yield WorkerPool(OnDask(client), client=client)
+            except Exception as error:
+                if client.status == "running":
+                    raise
+                raise ConnectionError(
+                    "the Dask client was closed, or lost its scheduler, before the work was done. What is written "
+                    "in a `directory` stays: the same call with a new client continues."
+                ) from error
     elif client is not None:
         yield WorkerPool(client, QUEUE_DEPTH * cores())
     elif workers == 1 and kind == "processes":
@@ -93,12 +105,42 @@ def worker_pool(
         finally:
             processes.close()
     else:
-        with ThreadPoolExecutor(workers) as threads:
-            try:
-                yield WorkerPool(threads, QUEUE_DEPTH * workers)
-            finally:
-                # After an interruption running jobs are finished and the others cancelled.
-                threads.shutdown(cancel_futures=True)
+        given_up = threading.Event()
+        threads = ThreadPoolExecutor(workers, initializer=_enter_pool, initargs=(given_up,))
+        try:
+            yield WorkerPool(threads, QUEUE_DEPTH * workers)
+        except BaseException:
+            given_up.set()
+            raise
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+
+# In each thread of a pool: the event that says whether the pool is given up.
+_thread = threading.local()
+
+
+def _enter_pool(given_up: threading.Event) -> None:
+    _thread.given_up = given_up
+
+
+def stop_if_given_up() -> None:
+    """Raise in a thread of a pool that is given up, as after Ctrl-C; long jobs call this at every step."""
+    if hasattr(_thread, "given_up") and _thread.given_up.is_set():
+        raise CancelledError
+
+
+def check_client(client: Any) -> None:
+    """Raise if jobs cannot be submitted to a client."""
+    if isinstance(client, str | Path):
+        raise TypeError(
+            f"`client` must be a Dask client or an executor with `submit`; got {str(client)!r}. Connect first: "
+            f"client = distributed.Client({str(client)!r})."
+        )
+    if client is not None and not callable(getattr(client, "submit", None)):
+        raise TypeError(f"`client` must be a Dask client or an executor with `submit`; got {client!r}.")
+    if getattr(client, "status", None) == "closed":  # of Dask
+        raise ConnectionError("the Dask client is closed; connect again, or use the call within its `with`.")
 
 
 class OnDask:

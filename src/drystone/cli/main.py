@@ -6,10 +6,12 @@ import contextlib
 import importlib
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from tempfile import gettempdir
 from typing import Any
 
@@ -28,7 +30,7 @@ COMMANDS = (
     "completion",
 )  # fmt: skip
 
-OK, ERROR, USAGE, INTERRUPTED = 0, 1, 2, 130
+OK, ERROR, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
 class CommandGroup(click.Group):
@@ -72,22 +74,25 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0 done, 1 error, 2 wrong usage, 130 interrupted."""
+    """Run the command and return its exit code: 0 done, 1 error, 2 usage, 130 interrupted, 143 terminated."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _sigterm_raises():
             warnings.showwarning = _one_line
             code = cli.main(arguments, prog_name="drystone", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed: what is printed is lost, what is written is not
+            sys.stdout.flush()
         return code if isinstance(code, int) else OK
     except click.UsageError as error:
         if JSON in arguments:
             click.echo(json.dumps({"error": error.format_message()}))
         error.show()
         return USAGE
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
+        terminated = isinstance(error, Terminated) or isinstance(error.__cause__, Terminated)
+        word, code = ("terminated", TERMINATED) if terminated else ("interrupted", INTERRUPTED)
         forced = " without --force" if "--force" in arguments else ""
-        return _fail(f"interrupted; the same command{forced} continues.", arguments, INTERRUPTED)
+        return _fail(f"{word}; the same command{forced} continues.", arguments, code)
     except BrokenPipeError:  # `drystone … | head`: the reader has closed the pipe
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -96,6 +101,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if DEBUG in arguments:
             traceback.print_exc()
         return _fail(_sentence(error), arguments, ERROR)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as batch systems send it at the end of a job's time; the work ends as after Ctrl-C."""
+
+
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Let SIGTERM end the body by an exception, so that it says how to continue."""
+
+    def terminate(*_: Any) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _fail(sentence: str, arguments: Sequence[str], code: int) -> int:
@@ -111,7 +137,7 @@ def _sentence(error: Exception) -> str:
     if disk_full(error):
         filename = getattr(error, "filename", None)
         if filename is None:  # not a file of ours: those are named
-            full = f"shared memory (/dev/shm) or {gettempdir()} is full"
+            full = f"shared memory (/dev/shm), {gettempdir()} or the disk that the output goes to is full"
             return f"no space is left, but not for a file of the run: {full}. ({text})"
         return (
             f"the disk is full: {filename} could not be written. No simulations, members, table or fit that was "

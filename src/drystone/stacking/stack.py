@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from drystone._messages import first_few
-from drystone._parallel import Executor, one_thread
+from drystone._parallel import Executor, check_client, one_thread
 from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.forms import Form, Mixture
 from drystone.forms.view import view_of
@@ -83,6 +83,7 @@ def stack(
         notes.append(note)
     elif bandwidth is not None:
         raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
+    check_client(client)
     table = blocks.prepare(table, required_statistics(form, score), client)
     able, note = _able(table, form, score)
     form.check_table(able)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -330,4 +331,4 @@ def _levels(levels: Sequence[float]) -> tuple[float, ...]:
 def _limit(time_limit: float | None) -> float | None:
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"`time_limit` must be a positive number of seconds or None; got {time_limit}.")
-    return None if time_limit is None else float(time_limit)
+    return None if time_limit is None or math.isinf(time_limit) else float(time_limit)

@@ -9,7 +9,6 @@ from typing import Any
 import cloudpickle
 
 from drystone._parallel import (
-    QUEUE_DEPTH,
     Executor,
     OutOfTimeError,
     ProcessDiedError,
@@ -43,7 +42,8 @@ def tabulate_jobs(
         processes = ProcessPool(workers)
         try:
             send = _sender(processes.submit_pickled)
-            for job, future in as_completed(jobs, send, lambda: QUEUE_DEPTH * workers):
+            # None ahead: further jobs of a member that hangs would each take the time limit.
+            for job, future in as_completed(jobs, send, lambda: workers):
                 yield job, _part(future, job)
         finally:
             processes.close()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drystone._early_stopping import EarlyStopping
+from drystone._parallel import stop_if_given_up
 
 __all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit"]
 
@@ -99,6 +100,7 @@ def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.r
     snapshots: dict[int, State] = {}
     drops = 0
     for epoch in range(1, schedule.epochs + 1):
+        stop_if_given_up()
         losses.append(learner.epoch(rng.permutation(rows)))
         validation.append(learner.validation_loss())
         if not (math.isfinite(losses[-1]) and math.isfinite(validation[-1])):
