@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{word}; the same command{forced} continues.", arguments, code)
     except BrokenPipeError:  # `drystone … | head`: the reader has closed the pipe
         with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the flush at exit does not fail
         return ERROR
     except Exception as error:
         if DEBUG in arguments:
