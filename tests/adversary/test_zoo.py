@@ -111,6 +111,11 @@ def test_a_process_that_dies_of_what_another_member_left_behind_is_not_held_agai
     np.testing.assert_array_equal(table.select(["last"]).log_q, alone.select(["last"]).log_q)
 
 
+def test_an_infinite_time_limit_is_none(alone):
+    table = ds.tabulate(GOOD, THETA, Y, draws=20, keep_draws=True, time_limit=float("inf"))
+    np.testing.assert_array_equal(table.draws, alone.draws)
+
+
 class Waiting(Good):
     def __init__(self, seconds):
         super().__init__()
