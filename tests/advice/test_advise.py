@@ -100,9 +100,10 @@ def test_members_without_weight_and_copies_are_redundant(table):
 # ── the gain curve ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_sizes_end_with_a_doubling():
-    assert sizes(1).tolist() == [1]
-    assert sizes(50).tolist() == [1, 3, 6, 12, 25, 50]
+def test_sizes_double_and_have_those_that_further_members_are_judged_by():
+    assert sizes(1, 16).tolist() == [1]
+    assert sizes(50, 50).tolist() == [1, 3, 6, 12, 25, 50]
+    assert sizes(8, 16).tolist() == [1, 2, 3, 4, 8]
 
 
 @pytest.mark.parametrize("score", [ds.LogScore(), ds.EnergyScore(), ds.LogScore() + ds.RankCvM()])
@@ -136,36 +137,43 @@ def test_losses_are_of_held_out_rows(table):
 
 def test_random_members_gain_as_they_become_more(advice):
     curve = advice.curve
-    assert curve.random_sizes.tolist() == [1, 3, 7]
+    assert curve.random_sizes.tolist() == [1, 2, 3, 7]
     assert (np.diff(curve.random) < 0).all()
     assert set(curve.frame["chosen"]) == {"greedy", "random"}
 
 
-def test_what_another_member_adds_is_what_is_lost_without_each(table):
+def test_the_gain_of_further_members_is_from_held_out_losses_of_random_subsets(table, monkeypatch):
+    """Without noise: two of four members against all four say what four more add."""
+    monkeypatch.setattr("drystone.advice.further.EXPONENT", (0.5, 0.0))
     few = table.select(members=[0, 1, 2, 3])
-    curve = gain_curve(ask(few), subsets=2, folds=3, seed=1)
-    lost = np.zeros((3, 4))
-    for i, (rows, left) in enumerate(split_folds(few.N, 3, 1)):
+    curve = gain_curve(ask(few), more=4, subsets=5, folds=3, seed=1)
+    orders = np.random.default_rng(1)
+    pairs = [np.sort(orders.permutation(4)[:2]) for _ in range(5)]
+    lost = 0.0
+    for rows, left in split_folds(few.N, 3, 1):
         train, test = few.select(rows=rows), few.select(rows=left)
-        for k in range(4):
-            others = [j for j in range(4) if j != k]
-            without = ds.stack(train.select(members=others)).evaluate(test.select(members=others))["loss"]
-            lost[i, k] = without - ds.stack(train).evaluate(test)["loss"]
-    others = np.delete(lost, lost.mean(0).argmax(), 1)
-    assert curve.another.value == pytest.approx(others.mean(), abs=1e-6)
-    folds, members = (others.mean(axis).std(ddof=1) / np.sqrt(3) for axis in (1, 0))
-    assert curve.another.se == pytest.approx(np.hypot(folds, members), rel=1e-3)
+        of_pairs = [ds.stack(train.select(members=p)).evaluate(test.select(members=p))["loss"] for p in pairs]
+        lost += (np.mean(of_pairs) - ds.stack(train).evaluate(test)["loss"]) / 3
+    assert curve.random[1] - curve.stacked == pytest.approx(lost, rel=1e-4)
+    assert curve.further.members == 4
+    gains = curve.further.gains
+    assert gains.mean() == pytest.approx(lost * 2**-0.5, abs=4 * gains.std() / np.sqrt(len(gains)))
 
 
-def test_copies_and_bad_members_beside_a_perfect_one_do_not_ask_for_more():
+def test_copies_ask_for_no_more_and_good_members_among_bad_ones_for_luck():
     toy = ds.toy.table(400, seed=3, draws=2)
-    pairs = toy.log_q[[0, 1, 0, 1]]
     perfect = -((toy.theta - toy.y)[:, 0] ** 2) / 2 - np.log(np.sqrt(2 * np.pi))
     bad = [perfect - 0.5 * (toy.theta[:, 0] - toy.y[:, 0] - shift) ** 2 for shift in (4, 5, 6)]
-    for log_q in (pairs, np.stack([perfect, *bad])):
+    for log_q, answer in (
+        (toy.log_q[[0, 0, 0, 0]], "no"),
+        (np.stack([perfect, perfect, *bad[:2]]), "cannot tell"),
+        (np.stack([perfect, *bad]), "yes"),  # three of four would have gained by coming across the fourth
+    ):
         table = ds.Table(toy.theta, log_q=log_q)
-        advice = ds.advise(ds.stack(table), table, times=2, subsets=4)
-        assert advice.more_members == "no"
+        advice = ds.advise(ds.stack(table), table, times=2, subsets=60)
+        assert advice.more_members == answer
+        if answer == "cannot tell":
+            assert "More members like these: cannot tell from 4 members." in str(advice)
 
 
 def test_members_that_each_add_something_ask_for_more():
@@ -240,6 +248,9 @@ def test_advice_is_plain_sentences(advice):
         "More members like these: ",
         "More stacking simulations: no. Expected further gain over these 300",
         "from infinitely many",
+        "Calibration: 1 of 2 parameters at fault (cross-validated over these 300 rows",
+        "theta_1 is too wide, by a factor of",
+        "To try against what is too wide: members trained longer",
     ):
         assert words in text
     assert "Skipped" not in text
@@ -318,7 +329,7 @@ def test_one_member_is_no_trouble():
     assert advice.skipped == {"drop-one losses": "there is only one"}
     assert advice.more_members is None
     assert advice.more_rows == "no"
-    assert "±" not in str(advice)
+    assert "±" not in str(advice).partition("Calibration")[0]
     assert "1 of 1 members carry weight" in str(advice)
 
 

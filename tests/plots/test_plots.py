@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from drystone.advice import GainCurve, WeightBootstrap
+from drystone.advice import Further, GainCurve, WeightBootstrap
 from drystone.estimate import Estimate
 from drystone.plots.axes import short
 from drystone.plots.palette import method_styles
@@ -113,7 +113,7 @@ def test_a_gain_curve_is_measured_from_the_best_member():
         random_sizes=np.array([1, 3, 6]),
         random=np.array([2.0, 1.6, 1.0]),
         random_se=np.array([0.2, 0.1, 0.0]),
-        another=Estimate(0.6, 0.1),
+        further=Further(6, np.linspace(0.1, 0.9, 9)),
     )
     ax = plots.gain_curve(curve)
     greedy = next(c for c in ax.containers if c.get_label() == "best member first")

@@ -1,12 +1,21 @@
 """The headline says what the numbers say."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import drystone as ds
-from drystone.comparison import BEST, ENERGY_SCORE, LOG_DENSITY, MethodResult, MetricResult, gap_to_exact
+from drystone.comparison import (
+    BEST,
+    ENERGY_SCORE,
+    LOG_DENSITY,
+    RANK_DISTANCE,
+    MethodResult,
+    MetricResult,
+    gap_to_exact,
+)
 from drystone.estimate import Estimate, standard_error
 from drystone.report.tables import bound
 from drystone.report.verdict import tiles, tone_of, verdict
@@ -82,6 +91,40 @@ def test_a_loss_against_uniform_weights_is_not_passed_over(test_rows):
     said = verdict(comparison(0.12, 0.02, over_uniform=-0.2), "stacked", test_rows, {})
     assert said.tone == "worse"
     assert "Uniform weights do better" in said.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("worse_by", "tone", "words"),
+    [
+        (0.002, "mixed", "Calibration is clearly worse than the best member’s: the rank distance"),
+        (0.0001, "better", "Calibration is not clearly other than the best member’s"),
+        (-0.002, "better", "Calibration is clearly better than the best member’s"),
+    ],
+)
+def test_a_gain_with_a_clearly_worse_calibration_is_not_green(test_rows, worse_by, tone, words):
+    compared = comparison(0.12, 0.02)
+    value, gain = Estimate(0.003, 0.0005), Estimate(-worse_by, 0.0004)
+    methods = {
+        BEST: MethodResult(BEST, value, None, gain, member="a"),
+        "uniform": MethodResult("uniform", value, gain, None),
+        "stacked": MethodResult("stacked", value, gain, gain),
+    }
+    ranks = MetricResult(RANK_DISTANCE, "a", methods, floor=0.0002)
+    both = replace(compared, results=(*compared.results, ranks))
+    said = verdict(both, "stacked", test_rows, {})
+    assert said.tone == tone
+    assert words in said.remarks[-1]
+
+
+def test_the_verdict_names_what_is_wrong_with_the_calibration(tmp_path):
+    """Draws with half the spread of the posterior, whatever the weights."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(600, 1))
+    theta = y + rng.normal(size=(600, 1))
+    log_q = -((theta - y - np.array([[[0.1]], [[-0.1]]])) ** 2)[..., 0] / 2
+    table = ds.Table(theta, y, log_q=log_q, draws=y[:, None] + 0.5 * rng.normal(size=(2, 600, 50, 1)))
+    said = written(tmp_path / "r.html", *table.split(0.5, seed=0))
+    assert "In the stacked posterior theta_0 is too narrow, by a factor of" in said
 
 
 def test_one_row_has_no_standard_error(tmp_path):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
 
+from drystone.advice.further import BATCH, Further, further_gain, nested_sizes
 from drystone.advice.refit import Problem
 from drystone.comparison import uniform
 from drystone.estimate import Estimate, mean_over_folds, split_folds
@@ -39,11 +41,10 @@ class GainCurve:
         greedy_sizes: 1, 2, …, (G,); empty if the score has no slope to choose members by.
         greedy: loss of members chosen one after the other, each the one that would lower the loss fastest, (G,).
         greedy_se: (G,).
-        random_sizes: sizes of random subsets, doubling up to K, (R,).
+        random_sizes: sizes of random subsets, up to K, (R,).
         random: mean loss over random subsets, (R,).
         random_se: standard error over subsets, (R,).
-        another: gain from one member in addition to all others, averaged over folds and members; NaN for one
-            member. Another like these would add about that or less.
+        further: gain from further members like these; None for one member.
     """
 
     score: str
@@ -56,7 +57,7 @@ class GainCurve:
     random_sizes: np.ndarray
     random: np.ndarray
     random_se: np.ndarray
-    another: Estimate
+    further: Further | None
 
     @property
     def gain(self) -> Estimate:
@@ -84,25 +85,38 @@ class GainCurve:
         return pd.concat(blocks, ignore_index=True)
 
 
-def gain_curve(problem: Problem, *, subsets: int = 20, folds: int = 5, seed: int = 0) -> GainCurve:
+def gain_curve(
+    problem: Problem, *, more: int = BATCH, subsets: int = 20, folds: int = 5, seed: int = 0
+) -> GainCurve:
     """Cross-validate the loss against the number of members, chosen one after the other and at random.
 
     Args:
         problem: form, score and rows.
+        more: number of further members to expect a gain of.
         subsets: random orders of the members; the first m of each are stacked.
         folds: of the cross-validation.
         seed: of orders and folds.
     """
     table, rng = problem.table, np.random.default_rng(seed)
-    orders = [rng.permutation(table.K) for _ in range(subsets)]
+    K = table.K
+    stacked_sizes = sizes(K, more)
+    orders = [rng.permutation(K) for _ in range(subsets)]
     parts = list(split_folds(table.N, folds, seed))
-    each = [_fold(problem.part(rows=fitted), table.select(rows=test), orders) for fitted, test in parts]
+    each = [
+        _fold(problem.part(rows=fitted), table.select(rows=test), orders, stacked_sizes) for fitted, test in parts
+    ]
     shares = np.array([table.row_weights[test].sum() for _, test in parts])
 
     stacked = np.array([fold.stacked for fold in each])
     longest = max(len(fold.greedy) for fold in each)
     greedy = np.array([_stretched(fold.greedy, longest) for fold in each])
-    random = np.einsum("f,frm->rm", shares, [fold.random for fold in each])
+    by_fold = np.array([fold.random for fold in each])  # (folds, orders, sizes)
+    random = np.einsum("f,frm->rm", shares, by_fold)
+    further = None
+    if K > 1:
+        with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite difference
+            gained = {int(m): by_fold[:, :, i] - stacked[:, None] for i, m in enumerate(stacked_sizes)}
+        further = further_gain(K, more, gained, shares, seed)
     return GainCurve(
         score=repr(problem.score),
         stacked=float(shares @ stacked),
@@ -111,16 +125,17 @@ def gain_curve(problem: Problem, *, subsets: int = 20, folds: int = 5, seed: int
         greedy_sizes=np.arange(1, longest + 1),
         greedy=shares @ greedy,
         greedy_se=np.array([_against(losses, stacked, shares).se for losses in greedy.T]),
-        random_sizes=sizes(table.K),
+        random_sizes=stacked_sizes,
         random=random.mean(0),
         random_se=np.array([mean_over_folds(losses).se for losses in random.T]),
-        another=_another(np.array([fold.dropped for fold in each]) - stacked[:, None], shares),
+        further=further,
     )
 
 
-def sizes(K: int) -> np.ndarray:
-    """Return 1, …, K/4, K/2, K: so that the last step is a doubling."""
-    return np.array(sorted({K >> i for i in range(K.bit_length())}))
+def sizes(K: int, more: int) -> np.ndarray:
+    """Return 1, …, K/4, K/2, K, and the sizes that say what ``more`` further members would add."""
+    doubling = {K >> i for i in range(K.bit_length())}
+    return np.array(sorted(doubling | (set(nested_sizes(K, more)[1]) if K > 1 else set())))
 
 
 @dataclass(frozen=True)
@@ -132,30 +147,24 @@ class _Fold:
     uniform: float
     greedy: list[float]
     random: list[list[float]]
-    dropped: list[float]  # without each member
 
 
-def _fold(train: Problem, test: Table, orders: list[np.ndarray]) -> _Fold:
+def _fold(train: Problem, test: Table, orders: list[np.ndarray], of_sizes: np.ndarray) -> _Fold:
     """Stack on the rows of one fold, and return the losses on its test rows."""
-    K, score = test.K, train.score
+    score = train.score
 
-    def held_out(members: np.ndarray) -> float:
-        members = np.sort(members)
+    @cache  # small subsets come up in several orders
+    def held_out(members: tuple[int, ...]) -> float:
         return train.part(members=members).loss_on(test.select(members=members))
 
-    whole = train.solve() if train.possible else None
-    stacked = np.inf if whole is None else whole.evaluate(test)["loss"]
-    used = np.arange(K) if whole is None else whole.form.active_members(whole.params)[0]
-    members = np.arange(K)
+    stacked = train.loss_on(test)
     best = int(np.nanargmin(single_member_scores(train.table, score)))
     return _Fold(
         stacked=stacked,
         best=float(single_member_scores(test.select(members=[best]), score)[0]),
         uniform=losses(uniform(test, score.needs), score)[0],
         greedy=[fit.evaluate(test.select(members=list(fit.names)))["loss"] for fit in _greedy(train, best)],
-        random=[[*(held_out(order[:m]) for m in sizes(K)[:-1]), stacked] for order in orders],
-        # Without a member that is not used the fit is the same.
-        dropped=[held_out(np.delete(members, k)) if k in used and K > 1 else stacked for k in members],
+        random=[[*(held_out(tuple(sorted(order[:m]))) for m in of_sizes[:-1]), stacked] for order in orders],
     )
 
 
@@ -175,22 +184,6 @@ def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
         if len(members) == min(K, GREEDY) or slope.min() > level - FLAT:
             return
         members.append(int(slope.argmin()))
-
-
-def _another(dropped: np.ndarray, shares: np.ndarray) -> Estimate:
-    """Return the loss without one member, averaged over members, from losses (folds, K).
-
-    The member hardest to replace is not averaged: where a stack rests on one good member, its share says how good
-    that one is, not that there would be another.
-    """
-    K = dropped.shape[1]
-    if K == 1:
-        return Estimate(np.nan, np.nan)
-    with np.errstate(invalid="ignore"):  # a density of 0 somewhere: no finite mean
-        others = np.delete(dropped, (shares @ dropped).argmax(), axis=1)
-        over_folds = mean_over_folds(others.mean(1), shares)
-        over_members = mean_over_folds(shares @ others).se if K > 2 else 0.0
-    return Estimate(over_folds.value, float(np.hypot(over_folds.se, over_members)))
 
 
 def _stretched(losses: list[float], length: int) -> list[float]:

@@ -11,9 +11,12 @@ import pandas as pd
 
 from drystone._messages import first_few
 from drystone.advice.bootstrap import WeightBootstrap
+from drystone.advice.calibration import remedies
+from drystone.advice.further import Further
 from drystone.advice.gain import GainCurve
 from drystone.advice.learning import LearningCurve
 from drystone.advice.redundancy import ROUNDING, DropOne
+from drystone.diagnostics import Faults
 from drystone.estimate import Estimate, effective_number
 from drystone.scores import LogScore
 from drystone.stacking.result import Stacking
@@ -24,12 +27,22 @@ __all__ = ["Advice"]
 WORTH = 0.1
 # … and than so many nats, which do not show in a posterior; of scores in other units, this share of the loss.
 NEGLIGIBLE = 0.005
+# A gain from further members is worth their training if it is more than so many nats; of scores in other units,
+# this share of the loss.
+WORTHWHILE = 0.02
+# More members: "yes" if that much is likelier than this, "no" if it is less likely than that: a wrong "no" ends
+# the matter, a wrong "yes" costs a training run.
+LIKELY, UNLIKELY = 2 / 3, 0.1
+# Faults of calibration that are listed at most.
+FAULTS = 6
 Verdict = Literal["yes", "no", "perhaps"]
 
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """Which members a stack rests on, and whether more members or rows would help. Prints as sentences.
+    """Which members a stack rests on, whether more members or rows would help, and how it is calibrated.
+
+    Prints as sentences.
 
     Pieces that are None were not affordable, or make no sense for the form; ``skipped`` says why.
 
@@ -43,6 +56,7 @@ class Advice:
         bootstrap: stability of the weights.
         curve: held-out loss as members are added.
         learning: held-out loss against the number of rows.
+        calibration: bias and width in each parameter, cross-validated.
         skipped: pieces that are missing, and why.
     """
 
@@ -55,6 +69,7 @@ class Advice:
     bootstrap: WeightBootstrap | None
     curve: GainCurve | None
     learning: LearningCurve | None
+    calibration: Faults | None
     skipped: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -63,11 +78,12 @@ class Advice:
         return np.nan if self.weights is None else effective_number(self.weights)
 
     @property
-    def more_members(self) -> Verdict | None:
-        """Whether more members like these would help: whether each of these adds to the others; None for one."""
-        if self.curve is None or len(self.names) == 1:
+    def more_members(self) -> Literal["yes", "no", "cannot tell"] | None:
+        """Whether more members like these would help: the chance of a gain worth their training; None for one."""
+        if self.curve is None or self.curve.further is None:
             return None
-        return self._worth(self.curve.another, of=len(self.names))
+        chance = self.curve.further.chance(max(WORTHWHILE * self._unit, ROUNDING))
+        return "yes" if chance >= LIKELY else "no" if chance <= UNLIKELY else "cannot tell"
 
     @property
     def more_rows(self) -> Verdict | None:
@@ -76,17 +92,17 @@ class Advice:
             return None
         return self._worth(self.learning.left)
 
-    def _worth(self, gain: Estimate, of: int = 1) -> Verdict:
-        """Return "no" if a gain is negligible, in itself or against that of stacking; "yes" if it is significant.
-
-        Args:
-            gain: possible further gain.
-            of: members that share in the gain from stacking, if ``gain`` is that of a single one.
-        """
+    @property
+    def _unit(self) -> float:
+        """One nat, or the loss itself, if it is in other units."""
         nats = any(isinstance(term, LogScore) for _, term in self.fit.score.terms)
-        least = max(NEGLIGIBLE * (1.0 if nats else abs(self.fit.loss)), ROUNDING)
+        return 1.0 if nats else abs(self.fit.loss)
+
+    def _worth(self, gain: Estimate) -> Verdict:
+        """Return "no" if a gain is negligible, itself or against that of stacking; "yes" if it is significant."""
+        least = max(NEGLIGIBLE * self._unit, ROUNDING)
         if self.curve is not None and np.isfinite(self.curve.gain.value):
-            least = max(least, WORTH * self.curve.gain.value / of)
+            least = max(least, WORTH * self.curve.gain.value)
         if gain.value <= least:
             return "no"
         return "yes" if gain.value > 2 * gain.se else "perhaps"
@@ -111,6 +127,7 @@ class Advice:
 
     def __str__(self) -> str:
         sentences = [*self._on_weights(), *self._on_members(), *self._on_gain(), *self._on_rows()]
+        sentences += self._on_calibration()
         sentences += [f"Skipped: {piece}, because {why}." for piece, why in self.skipped.items()]
         return "\n".join(f"- {sentence}" for sentence in sentences)
 
@@ -166,12 +183,21 @@ class Advice:
         enough = curve.enough()
         if enough is not None:
             sentences.append(f"The first {enough} members chosen one after the other have 95% of that gain.")
-        sentences.append(
-            f"More members like these: {self.more_members}. On held-out rows a member adds "
-            f"{_amount(curve.another)} to all others, on average without the one hardest to replace; expect no "
-            f"more of another."
-        )
+        if curve.further is not None:
+            sentences.append(self._on_further(curve.further))
         return sentences
+
+    def _on_further(self, further: Further) -> str:
+        K = len(self.names)
+        low, high = further.range(0.8)
+        answer = f"cannot tell from {K} members" if self.more_members == "cannot tell" else self.more_members
+        if max(abs(low), abs(high)) < ROUNDING:
+            return f"More members like these: {answer}. Random subsets of these say that they add nothing."
+        return (
+            f"More members like these: {answer}. {further.members} more would gain {_plain(low)} to "
+            f"{_plain(high)} (80% range; as likely more as less than {_plain(further.median)}), as extrapolated "
+            f"from random subsets of these {K} on held-out rows."
+        )
 
     def _on_rows(self) -> list[str]:
         if self.learning is None:
@@ -184,6 +210,25 @@ class Advice:
             f"More stacking simulations: {self.more_rows}. Expected further gain over these {self.rows}: "
             f"{_amount(half)} from as many again, {_amount(left)} from infinitely many."
         ]
+
+    def _on_calibration(self) -> list[str]:
+        if self.calibration is None:
+            return []
+        clear, among = self.calibration.clear, f"cross-validated over these {self.rows} rows"
+        if not clear:
+            return [f"Calibration: no parameter is clearly biased, too narrow or too wide ({among})."]
+        listed = "; ".join(map(str, clear[:FAULTS])) + ("; …" if len(clear) > FAULTS else "")
+        faulty, d = len({fault.parameter for fault in clear}), len(self.calibration.parameters)
+        return [
+            f"Calibration: {faulty} of {d} parameters at fault ({among}; an exact posterior would show any fault "
+            f"in 5% of cases): {listed}.",
+            *(f"To try against what is {remedy}." for remedy in remedies(self.fit, self.calibration)),
+        ]
+
+
+def _plain(gain: float) -> str:
+    """Return a gain to two digits."""
+    return "an unbounded amount" if np.isinf(gain) else f"{gain:.2g}" if abs(gain) >= 5e-4 else "0"
 
 
 def _amount(gain: Estimate) -> str:

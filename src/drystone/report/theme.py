@@ -21,6 +21,7 @@ TEXTS = {
     "link": ("#1c548a", "#8cc1f0"),
     "better": ("#17633d", "#74d3a0"),
     "worse": ("#9b2226", "#ff9a91"),
+    "mixed": ("#7a5200", "#e8bd5a"),
 }
 # Hairlines: they carry no information of their own.
 RULES = {"rule": ("#dcd8cf", "#363a42")}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drystone.comparison import BEST, LOG_DENSITY, RANK_DISTANCE, UNIFORM, Comparison, Metric
+from drystone.diagnostics import Faults
 from drystone.estimate import Estimate
 from drystone.forms import Shares
 from drystone.report.tables import bound, number, with_error
@@ -22,6 +23,8 @@ ERRORS = 2.0
 ROUNDING = 1e-12
 # No posterior is better than the exact one in expectation, so an alarm that one is needs more.
 IMPOSSIBLE = 4.0
+# Faults of calibration that are listed at most.
+FAULTS = 4
 # Remarks on the gain over the best member and over uniform weights.
 OVER_BEST = {
     "same": "By this measure the best member alone does as well.",
@@ -38,7 +41,8 @@ class Verdict:
     """The first thing a reader sees.
 
     Attributes:
-        tone: "better", "worse", "same" or "unknown" against the best member; "worse" if uniform weights win.
+        tone: "better", "worse", "same" or "unknown" against the best member; "worse" if uniform weights win, and
+            "mixed" if it would be "better", but the calibration is clearly worse.
         headline: one sentence.
         remarks: further sentences.
     """
@@ -99,7 +103,9 @@ def _lead(comparison: Comparison, name: str) -> _Lead | None:
     return None
 
 
-def verdict(comparison: Comparison, name: str, test: Table, gaps: Mapping[str, Estimate]) -> Verdict:
+def verdict(
+    comparison: Comparison, name: str, test: Table, gaps: Mapping[str, Estimate], faults: Faults | None = None
+) -> Verdict:
     """Return the verdict on one fit.
 
     Args:
@@ -108,6 +114,7 @@ def verdict(comparison: Comparison, name: str, test: Table, gaps: Mapping[str, E
         test: the rows it was compared on.
         gaps: distances from the exact posterior by method, as :func:`~drystone.comparison.gap_to_exact` returns;
             empty if it is not known.
+        faults: of the fit's calibration on the test rows, where it has ranks.
     """
     if test.K == 1:
         return Verdict("same", "There is one member, so there is nothing to stack.")
@@ -126,7 +133,10 @@ def verdict(comparison: Comparison, name: str, test: Table, gaps: Mapping[str, E
         remarks += _on_exact(gaps[name], gaps[BEST], best)
     # A number is not parted from its error, nor from its unit.
     headline = headline.replace(" ± ", "\u00a0±\u00a0").replace(" nats", "\u00a0nats")
-    return Verdict(tone, f"{headline}.", (*remarks, *_on_ranks(comparison, name, test)))
+    calibration = _calibration_tone(comparison, name)
+    if tone == "better" and calibration == "worse":
+        tone = "mixed"
+    return Verdict(tone, f"{headline}.", (*remarks, *_on_calibration(comparison, name, test, calibration, faults)))
 
 
 def tiles(
@@ -192,16 +202,33 @@ def _on_exact(after: Estimate, before: Estimate, tone: str) -> list[str]:
     return [f"This goes {gone:.0%} of the way from the best member to the exact posterior."]
 
 
-def _on_ranks(comparison: Comparison, name: str, test: Table) -> list[str]:
-    """Return the calibration in a sentence."""
+def _calibration_tone(comparison: Comparison, name: str) -> str:
+    """Return whether the ranks are clearly better or worse than those of the best member by them."""
+    line = comparison.of(RANK_DISTANCE).methods.get(name) if RANK_DISTANCE in comparison else None
+    return "unknown" if line is None or line.gain is None else tone_of(line.gain, line.value.value)
+
+
+def _on_calibration(comparison: Comparison, name: str, test: Table, tone: str, faults: Faults | None) -> list[str]:
+    """Return the calibration in a sentence or two: against the best member's, and what is wrong with it."""
     if RANK_DISTANCE not in comparison:
         return []
     result = comparison.of(RANK_DISTANCE)
     value = {method: number(line.value.value, 2) for method, line in result.methods.items()}
     if name not in value or result.floor is None:
         return []
-    return [
-        f"Calibration: the {RANK_DISTANCE.name} is {value[name]} ({value[BEST]} for the best member, "
+    against = {
+        "worse": "clearly worse than the best member’s",
+        "better": "clearly better than the best member’s",
+    }.get(tone, "not clearly other than the best member’s")
+    sentence = (
+        f"Calibration is {against}: the {RANK_DISTANCE.name} is {value[name]} ({value[BEST]} for the best member, "
         f"{value[UNIFORM]} for uniform weights); an exactly calibrated posterior has about "
         f"{number(result.floor, 2)} on {test.N} rows."
-    ]
+    )
+    if faults is None:
+        return [sentence]
+    listed = [str(fault).replace(" ± ", "\u00a0±\u00a0") for fault in faults.clear]
+    if not listed:
+        return [f"{sentence} No parameter is clearly biased, too narrow or too wide."]
+    more = "; …" if len(listed) > FAULTS else ""
+    return [f"{sentence} In the stacked posterior {'; '.join(listed[:FAULTS])}{more}."]

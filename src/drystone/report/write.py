@@ -100,7 +100,7 @@ def write(
         title=title,
         validation=validation,
         test=test,
-        verdict=verdict(comparison, name, test, gaps),
+        verdict=verdict(comparison, name, test, gaps, _faults(test, name, fit)),
         tiles=tiles(comparison, name, fit, contributions[name], gaps),
         alarms=_alarms(fits, validation.left_out | test.left_out),
         advice=_sentences(advice),
@@ -151,6 +151,11 @@ def _calibration(
     ranks = rank_pictures(diagnostics.rank_ecdf(test, fits), best, styles, drawn)
     coverage = coverage_pictures(diagnostics.coverage(test, fits), best, styles, drawn)
     return ranks, coverage, background
+
+
+def _faults(test: Table, name: str, fit: Stacking) -> diagnostics.Faults | None:
+    """Return bias and width of a fit on the test rows, if it has ranks there."""
+    return diagnostics.faults(test, {name: fit}).get(name) if "rank" in test.gives else None
 
 
 def _sentences(advice: Advice | Sequence[str]) -> tuple[str, ...]:
