@@ -18,7 +18,7 @@ GOOD = {"first": Good(0.1), "last": Good(-0.2)}
 @pytest.fixture(scope="module")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
     ) as cluster:
         yield cluster
 
@@ -101,7 +101,7 @@ def test_on_a_cluster_the_others_finish_whatever_a_member_does(limit):
     lethal = ("exit 0", "segmentation fault", "killed")
     zoo = {name: DYING[name] for name in lethal} if limit is None else HANGING | DYING
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         check(zoo | RAISING, client, time_limit=limit)
