@@ -38,25 +38,25 @@ def remedies(fit: Stacking, faults: Faults) -> list[str]:
     kinds = {fault.kind.split()[0] if "biased" in fault.kind else fault.kind for fault in faults.clear}
     moves = isinstance(fit.form, SampleAggregation)  # it can shift and scale, which a mixture cannot
     ranked = any(isinstance(term, RankCvM) for _, term in fit.score.terms)
-    by_ranks = "a larger factor of RankCvM (`ds.tune`)" if ranked else "`LogScore() + 10 * RankCvM()`"
+    by_ranks = "a larger factor of RankCvM (ds.tune)" if ranked else "LogScore() + 10 * RankCvM()"
     tried = []
     if "too narrow" in kinds:
         tried.append(
             f"too narrow: {by_ranks} as score, more members or ones stopped earlier; "
-            "`IntervalAggregation(conformal=True)` holds its coverage whatever the members"
+            "IntervalAggregation(conformal=True) holds its coverage whatever the members"
         )
     if "too wide" in kinds:
         tried.append(
             "too wide: longer training or more simulations, since a sum of draws shrinks no further"
             if moves
             else "too wide: members trained longer or on more simulations (a mixture is no narrower than they "
-            "are), or `SampleAggregation()`, which can shrink"
+            "are), or SampleAggregation(), which can shrink"
         )
     if "biased" in kinds:
         tried.append(
             "biased: look at how θ and y are transformed, and for members that err to the other side"
             if moves
-            else f"biased: {by_ranks} as score if members err to both sides, `SampleAggregation()`, which can "
+            else f"biased: {by_ranks} as score if members err to both sides, SampleAggregation(), which can "
             "shift, if all err to one; and a look at how θ and y are transformed"
         )
     return tried
