@@ -34,9 +34,10 @@ class IntervalAggregation(Form):
     Args:
         alpha: miscoverage; 0.1 for 90 % intervals. Several levels are fitted at once, each on its own.
         shared: one set of weights for all parameters (as in the paper's tables), not one for each.
-        weights: "free" (the paper's), "nonnegative", "convex" (on the simplex), or "auto": the one of these,
-            with or without intercept, that is best in cross-validation within the rows it is fitted to.
-        intercept: whether w_0 and v_0 are fitted, or 0.
+        weights: "free" (the paper's), "nonnegative", "convex" (on the simplex), or "auto": one of these, with or
+            without intercept, as it is or part of the way back to the average of all ends or to the best member's,
+            or one of these two: the one that does best in cross-validation within the rows it is fitted to.
+        intercept: whether w_0 and v_0 are fitted, or 0; "auto" decides itself.
         conformal: fit the weights on two thirds of the rows, and on the last third widen (or narrow) the
             intervals so that they cover a new truth with probability ≥ 1 − alpha, whatever the members are. That
             holds for ends read off as many draws per member as the table has, S; at new data they are.
@@ -46,7 +47,7 @@ class IntervalAggregation(Form):
     gives: ClassVar = frozenset({"interval"})
     alpha: Levels = 0.1
     shared: bool = False
-    weights: str = "free"
+    weights: str = "auto"
     intercept: bool = False
     conformal: bool = False
     ridge: float = 0.0

@@ -32,22 +32,25 @@ class SampleAggregation(Form):
     It can move and rescale, which a mixture cannot, and it is a sampler: it has no density.
 
     Args:
-        structure: of W_k: "scalar" (a number times the identity), "diagonal" or "full".
+        structure: of W_k: "scalar" (a number times the identity), "diagonal", "full" (the paper's), or "auto": the
+            one of these, and how far it is fitted, that does best in cross-validation within the rows it is fitted
+            to. If none does clearly better than the best member or all members with the same weight, the result is
+            that, as a :class:`Mixture`.
         draws: how many of the table's draws are used at most, for what draws are needed for.
-        holdout: the share of rows kept aside while fitting by gradient, to stop before it overfits; what is
-            returned is never worse there than the best single member.
+        holdout: the share of held-out rows that say after how many steps a fit by gradient stops before it
+            overfits; it is then fitted to all rows. 0 to fit until it converges. "auto" cross-validates instead.
     """
 
     gives: ClassVar = frozenset({"rank", "mean", "moments", "interval", "draws"})
-    structure: str = "diagonal"
+    structure: str = "auto"
     draws: int = 64
     holdout: float = 0.25
 
     def __post_init__(self) -> None:
-        if self.structure not in STRUCTURES:
-            raise ValueError(f"`structure` must be one of {', '.join(STRUCTURES)}; got {self.structure!r}.")
-        if not 0 < self.holdout < 1:
-            raise ValueError(f"`holdout` must be in (0, 1); got {self.holdout}.")
+        if self.structure not in (*STRUCTURES, "auto"):
+            raise ValueError(f"`structure` must be one of {', '.join(STRUCTURES)}, auto; got {self.structure!r}.")
+        if not 0 <= self.holdout < 1:
+            raise ValueError(f"`holdout` must be in [0, 1); got {self.holdout}.")
 
     def requires(self, statistic: str) -> str:
         """Return the statistic itself for moments, which follow from the members'; else draws."""
@@ -90,6 +93,12 @@ def _largest_entries(params: Arrays) -> np.ndarray:
     return np.abs(params["matrix"]).max((1, 2))
 
 
+def _side_by_side(table: Table, n: int) -> Tensor:
+    """Return the first n draws with the members' side by side, (N n, K d): a combination is one product."""
+    draws = distances.first_draws(table, n).permute(1, 2, 0, 3)
+    return draws.reshape(-1, table.K * table.d).contiguous()
+
+
 class SampleView(View):
     """Statistics of aggregated draws: mean and covariance in closed form, the rest from draws."""
 
@@ -112,8 +121,9 @@ class SampleView(View):
         n = min(self.most, self.table.draws.shape[2]) if n is None else n
         if n > self.table.draws.shape[2]:
             raise ValueError(f"the table holds {self.table.draws.shape[2]} draws a member; got n = {n}.")
-        members = blocks.cached(self.table, distances.first_draws, n)
-        return self.offset + torch.einsum("kij,knsj->nsi", self.matrix, members)
+        members = blocks.cached(self.table, _side_by_side, n)
+        matrix = self.matrix.transpose(1, 2).reshape(-1, self.d)  # (K d, d): all W_kᵀ one below the other
+        return self.offset + (members @ matrix).view(-1, n, self.d)
 
     def independent_draws(self, seed: int = 0) -> Tensor:
         """Return w_0 + Σ_k W_k θ̃_k for all draws of the table, (N, S, d), one member at a time."""

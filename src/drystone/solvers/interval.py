@@ -6,26 +6,32 @@ quantile regressions for each parameter, which the interior-point method solves 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
 
 from drystone.errors import IntractableError
-from drystone.estimate import split_folds
 from drystone.forms import IntervalAggregation
 from drystone.forms.interval import CONSTRAINTS
 from drystone.forms.view import as_tensors
 from drystone.scores import IntervalScore
 from drystone.scores.score import unit
+from drystone.solvers.choice import BEST, FOLDS, UNIFORM, Candidate, choose, kept
 from drystone.solvers.quantile_regression import Regression, quantile_regression
 from drystone.solvers.solver import Solution, Solver, Status, tolerance
 from drystone.table import Table
 from drystone.table.inputs import each_level
 
 __all__ = ["InteriorPoint"]
+
+# How far back towards doing nothing fitted ends are tried.
+SHARES = (0.25, 0.5, 0.75)
+# How near its optimum a candidate is fitted: far below the noise of the rows that it is judged on.
+ROUGHLY = 1e-4
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +46,7 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
     solves: ClassVar = ((IntervalAggregation, IntervalScore),)
     certifies: ClassVar = True
     steps: int = 100
-    folds: int = 5
+    folds: int = FOLDS
 
     def minimize(
         self, table: Table, form: IntervalAggregation, score: IntervalScore, tol: float, seed: int
@@ -53,12 +59,10 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
         fitted_on, calibrated_on = table, None
         if form.conformal:
             fitted_on, calibrated_on = _conformal_split(table, form, seed)
-        notes = []
-        if form.weights == "auto":
-            form, note = self._choose(fitted_on, form, score, tol, seed)
-            notes.append(note)
-        solution = self._fit(fitted_on, form, score, tol)
-        params = solution.params
+        fit = self._choose if form.weights == "auto" else self._fit
+        solution = fit(fitted_on, form, score, tol, seed)
+        form = cast(IntervalAggregation, solution.form)
+        params, notes = solution.params, [solution.note] if solution.note else []
         crossed = _crossed(form, params, fitted_on)
         if crossed:
             notes.append(f"lower and upper ends crossed, and were exchanged, in {crossed:.2%} of the intervals.")
@@ -67,9 +71,11 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
             if table.S is not None:
                 params["margin_draws"] = np.array(table.S)
             notes.append(f"conformal margin from {calibrated_on.N} rows that the weights have not seen.")
-        return replace(solution, params=params, note=" ".join(notes), form=form)
+        return replace(solution, params=params, note=" ".join(notes))
 
-    def _fit(self, table: Table, form: IntervalAggregation, score: IntervalScore, tol: float) -> Solution:
+    def _fit(
+        self, table: Table, form: IntervalAggregation, score: IntervalScore, tol: float, seed: int
+    ) -> Solution:
         """Return all regressions: params, and the sum of their duality gaps in units of the score."""
         scale, alphas = unit(score.scale, table.d).numpy(), each_level(form.alpha)
         groups = [list(range(table.d))] if form.shared else [[j] for j in range(table.d)]
@@ -92,7 +98,8 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
             found = {name: value[0] for name, value in found.items()}
         view = form.combine(as_tensors(found), table)
         allowed = tolerance(tol, score, float(score(view)))
-        return Solution(found, gap, gap, Status.of(gap, allowed, certified=True, at_limit=at_limit), steps)
+        status = Status.of(gap, allowed, certified=True, at_limit=at_limit)
+        return Solution(found, gap, gap, status, steps, form=form)
 
     def _regress(
         self, table: Table, form: IntervalAggregation, tau: float, group: list[int], scale: np.ndarray, tol: float
@@ -111,23 +118,81 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
 
     def _choose(
         self, table: Table, form: IntervalAggregation, score: IntervalScore, tol: float, seed: int
-    ) -> tuple[IntervalAggregation, str]:
-        """Return the variant with the least cross-validated score."""
-        variants = [
-            replace(form, weights=weights, intercept=intercept)
-            for weights, intercept in product(CONSTRAINTS, (False, True))
-        ]
-        losses = {variant: 0.0 for variant in variants}
-        for fit_rows, test_rows in split_folds(table.N, self.folds, seed):
-            fitted_on, tested_on = table.select(rows=fit_rows), table.select(rows=test_rows)
-            for variant in variants:
-                params = self._fit(fitted_on, variant, score, max(tol, 1e-6)).params
-                view = variant.combine(as_tensors(params), tested_on)
-                losses[variant] += float(score(view)) * table.row_weights[test_rows].sum()
-        best = min(variants, key=lambda variant: losses[variant])
-        with_intercept = "with" if best.intercept else "without"
-        note = f"cross-validation took {best.weights} weights {with_intercept} intercept"
-        return best, f"{note} (score {losses[best]:.4g}; free without: {losses[variants[0]]:.4g})."
+    ) -> Solution:
+        """Return the variant that does best on rows left out, fitted to all rows."""
+        table, variants = _ends(table, form), _variants(form)
+
+        def candidates(rows: Table) -> dict[str, Candidate]:
+            ways = _do_nothing(rows, form, score)
+            fits = {
+                variant: self._fit(rows, variant, score, max(tol, ROUGHLY), seed).params
+                for variant in {variant.form: None for variant in variants.values()}
+            }
+            return ways | {
+                name: Candidate(variant.form, variant.between(ways, fits[variant.form]))
+                for name, variant in variants.items()
+            }
+
+        choice = choose(table, candidates, score, self.folds, seed)
+        ways = _do_nothing(table, form, score)
+        if choice.nothing:
+            return kept(choice, ways[choice.name])
+        variant = variants[choice.name]
+        fit = replace(self._fit(table, variant.form, score, tol, seed), note=choice.note, choice=choice.name)
+        if variant.share == 0:
+            return fit
+        # Between the optimum and doing nothing: by what held-out rows say, so it has no certificate.
+        params = variant.between(ways, fit.params)
+        status = Status.HELD_OUT if fit.converged else fit.status
+        return replace(fit, params=params, gap=None, stationarity=None, status=status)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Ends of a form, or these a share of the way back to a way of doing nothing."""
+
+    form: IntervalAggregation
+    towards: str = UNIFORM
+    share: float = 0.0
+
+    def between(self, ways: Mapping[str, Candidate], params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return (1 − share) times the fitted parameters and share times those of doing nothing."""
+        nothing = ways[self.towards].params
+        return {name: (1 - self.share) * array + self.share * nothing[name] for name, array in params.items()}
+
+
+def _variants(form: IntervalAggregation) -> dict[str, Variant]:
+    """Return what ``weights="auto"`` chooses among, besides doing nothing, by name."""
+    variants = {}
+    for weights, intercept in product(CONSTRAINTS, (False, True)):
+        fitted = replace(form, weights=weights, intercept=intercept)
+        name = f"{weights} weights {'with' if intercept else 'without'} intercept"
+        variants[name] = Variant(fitted)
+        for towards, share in product((UNIFORM, BEST), SHARES):
+            variants[f"{name}, {share:.0%} of the way to {towards}"] = Variant(fitted, towards, share)
+    return variants
+
+
+def _ends(table: Table, form: IntervalAggregation) -> Table:
+    """Return the table with nothing but the ends, so that they are read off the draws once."""
+    levels = [level for alpha in each_level(form.alpha) for level in (alpha / 2, 1 - alpha / 2)]
+    quantiles = {level: table.quantile(level) for level in levels}
+    return Table(table.theta, quantiles=quantiles, names=table.names, row_weights=table.row_weights)
+
+
+def _do_nothing(table: Table, form: IntervalAggregation, score: IntervalScore) -> dict[str, Candidate]:
+    """Return the average of all members' ends, and the ends of the best member."""
+    levels = () if isinstance(form.alpha, int | float) else (len(each_level(form.alpha)),)
+    convex = replace(form, weights="convex", intercept=False)
+
+    def weighted(weights: np.ndarray) -> Candidate:
+        ends, none = np.tile(weights, (*levels, table.d, 1)), np.zeros((*levels, table.d))
+        params = {"lower": ends, "upper": ends, "lower_intercept": none, "upper_intercept": none}
+        return Candidate(convex, params)
+
+    members = [weighted(vertex) for vertex in np.eye(table.K)]
+    losses = [float(score(member.form.combine(as_tensors(member.params), table))) for member in members]
+    return {UNIFORM: weighted(np.full(table.K, 1 / table.K)), BEST: members[int(np.argmin(losses))]}
 
 
 def _crossed(form: IntervalAggregation, params: dict[str, np.ndarray], table: Table) -> float:

@@ -1,11 +1,12 @@
 r"""Sample aggregation × anything differentiable: L-BFGS from the best single member, stopped early.
 
-Steps (ranks, interval ends) are softened while fitting, and exact on the held-out rows.
+Held-out rows say after how many steps; then all rows are fitted. Jumps (in ranks, interval ends) are softened
+while fitting, and exact on the held-out rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,13 +16,20 @@ from torch import Tensor
 
 from drystone._early_stopping import EarlyStopping
 from drystone.forms import Form, SampleAggregation
+from drystone.forms.sample import STRUCTURES
 from drystone.scores import Score
+from drystone.solvers.choice import Candidate, choose, do_nothing, kept
 from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.solver import Solution, Solver, Status, needs_critic
 from drystone.table import Table
 from drystone.table.inputs import spread_or_one
 
 __all__ = ["LBFGS", "Coordinates", "best_member"]
+
+# After how many steps "auto" may stop; most of what fresh rows gain is gained in the first ten.
+STEPS = (1, 2, 4, 8, 16, 32, 64)
+# Fewer numbers (N rows of d parameters) per coefficient than this leave a structure untried.
+ENOUGH = 5
 
 
 @dataclass(frozen=True)
@@ -63,63 +71,123 @@ class Coordinates:
 
 @dataclass(frozen=True, repr=False)
 class LBFGS(Solver[SampleAggregation, Score]):
-    """L-BFGS on most of the rows; the iterate that is best on the others.
+    """L-BFGS from the best member, stopped after as many steps as held-out rows say, then fitted to all rows.
 
     Args:
         steps: at most so many.
+        folds: of the cross-validation behind ``structure="auto"``.
     """
 
     handles: ClassVar = (SampleAggregation,)
     steps: int = 200
+    folds: int = 3
 
     def unsupported_reason(self, form: Form, score: Score) -> str:
         """Return why it cannot solve this pair, or an empty text."""
         return needs_critic(score) or super().unsupported_reason(form, score)
 
     def minimize(self, table: Table, form: SampleAggregation, score: Score, tol: float, seed: int) -> Solution:
-        """Return the best iterate on held-out rows, never worse there than the best single member."""
+        """Return the aggregation that held-out rows ask for, fitted to all rows."""
+        if form.structure == "auto":
+            return self._choose(table, form, score, tol, seed)
+        if form.holdout == 0:
+            return Descent(table, form, score, self.steps, tol).solution(None)
         fitted_on, held_out = table.split(1 - form.holdout, seed)
-        coordinates = Coordinates.of(fitted_on, form.structure)
-        softness = soft_width(fitted_on) if "draws" in table.gives else 0.0
-
-        def fitted(x: np.ndarray) -> tuple[float, np.ndarray]:
-            point = torch.tensor(x, requires_grad=True)
-            loss = score(form.combine(coordinates.params(point), fitted_on, softness)) / size
-            (gradient,) = torch.autograd.grad(loss, point)
-            return loss.item(), gradient.numpy()
-
-        def held_out_loss(x: np.ndarray) -> float:
-            with torch.no_grad():
-                return float(score(form.combine(coordinates.params(torch.tensor(x)), held_out)))
-
-        start = coordinates.member(best_member(fitted_on, form, score))
-        at_start = held_out_loss(start)
+        descent = Descent(fitted_on, form, score, self.steps, tol)
         # Of iterates that tie the first: later ones fit the other rows better and these no better.
-        stopping = EarlyStopping(start)
-        stopping.update(at_start, lambda: start)
-        # In units of the start, so that L-BFGS stops by the same rule whatever the units of the parameters are.
-        size = abs(at_start) or 1.0
-        end = scipy.optimize.minimize(
-            fitted,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            callback=lambda x: stopping.update(held_out_loss(x), x.copy),
-            options={"maxiter": self.steps, "gtol": tol},
-        )
-        taken, x = stopping.steps - 1, stopping.best
-        params = {name: value.numpy() for name, value in coordinates.params(torch.tensor(x)).items()}
+        stopping = EarlyStopping(0)
+        for step, x in enumerate(descent.path):
+            stopping.update(descent.loss(x, held_out), lambda step=step: step)
+        at_start = descent.loss(descent.path[0], held_out)
         gained = f"{at_start:.6g} → {stopping.loss:.6g}"
-        note = f"step {stopping.step} of {taken} is best on {held_out.N} held-out rows: {gained}."
-        stationarity = float(np.abs(fitted(x)[1]).max())
-        # Stopped early on purpose, or at a minimum of the rows fitted; not by the limit, nor by a failed search.
-        if stopping.step < taken:
+        note = f"step {stopping.best} of {len(descent.path) - 1} is best on {held_out.N} held-out rows: {gained}"
+        # To the last step: that is where it converges, and it may on all rows.
+        steps = None if stopping.best == len(descent.path) - 1 else stopping.best
+        solution = Descent(table, form, score, self.steps if steps is None else steps, tol).solution(steps)
+        return replace(solution, note=f"{note}; then fitted to all rows.")
+
+    def _choose(self, table: Table, form: SampleAggregation, score: Score, tol: float, seed: int) -> Solution:
+        """Return the structure and the number of steps that do best on rows left out, or nothing."""
+        sizes = {"scalar": table.K, "diagonal": table.K * table.d, "full": table.K * table.d**2}
+        structures = [name for name in STRUCTURES if name == "scalar" or ENOUGH * sizes[name] <= table.N * table.d]
+        variants = {
+            f"{structure} matrices, {steps} steps": (replace(form, structure=structure), steps)
+            for structure in structures
+            for steps in STEPS
+        }
+
+        def candidates(rows: Table) -> dict[str, Candidate]:
+            descents = {
+                structure: Descent(rows, replace(form, structure=structure), score, STEPS[-1], tol)
+                for structure in structures
+            }
+            return do_nothing(rows, score) | {
+                name: Candidate(variant, descents[variant.structure].params(steps))
+                for name, (variant, steps) in variants.items()
+            }
+
+        choice = choose(table, candidates, score, self.folds, seed)
+        if choice.nothing:
+            return kept(choice, do_nothing(table, score)[choice.name])
+        variant, steps = variants[choice.name]
+        solution = Descent(table, variant, score, steps, tol).solution(steps)
+        return replace(solution, note=choice.note, choice=choice.name, form=variant)
+
+
+class Descent:
+    """L-BFGS from the best single member on the rows of a table.
+
+    Attributes:
+        path: the start and the iterates.
+    """
+
+    def __init__(self, table: Table, form: SampleAggregation, score: Score, steps: int, tol: float) -> None:
+        self.table, self.form, self.score, self.tol = table, form, score, tol
+        self.coordinates = Coordinates.of(table, form.structure)
+        self.softness = soft_width(table) if "draws" in table.gives else 0.0
+        start = self.coordinates.member(best_member(table, form, score))
+        self.path = [start]
+        # In units of the start, so that L-BFGS stops by the same rule whatever the units of the parameters are.
+        self.size = abs(self.loss(start, table)) or 1.0
+        self.end = None
+        if steps > 0:
+            self.end = scipy.optimize.minimize(
+                self._fitted,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                callback=lambda x: self.path.append(x.copy()),
+                options={"maxiter": steps, "gtol": tol},
+            )
+
+    def loss(self, x: np.ndarray, table: Table) -> float:
+        """Return the score on the rows of a table, nothing softened."""
+        with torch.no_grad():
+            return float(self.score(self.form.combine(self.coordinates.params(torch.tensor(x)), table)))
+
+    def params(self, step: int) -> dict[str, np.ndarray]:
+        """Return the parameters after so many steps, or the last."""
+        x = torch.tensor(self.path[min(step, len(self.path) - 1)])
+        return {name: value.numpy() for name, value in self.coordinates.params(x).items()}
+
+    def solution(self, steps: int | None) -> Solution:
+        """Return the last iterate; ``steps`` is where it was meant to stop, None for where it converges."""
+        taken = len(self.path) - 1
+        stationarity = float(np.abs(self._fitted(self.path[-1])[1]).max())
+        if steps is not None:
             status = Status.HELD_OUT
-        elif end.success:
+        elif self.end is not None and self.end.success:
             status = Status.CONVERGED
-        else:
-            status = Status.STEP_LIMIT if taken >= self.steps else Status.STALLED
-        return Solution(params, None, stationarity, status, taken, note)
+        else:  # by the limit, or by a failed search
+            status = Status.STEP_LIMIT if self.end is not None and self.end.nit >= taken > 0 else Status.STALLED
+        return Solution(self.params(taken), None, stationarity, status, taken)
+
+    def _fitted(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the softened score and its gradient."""
+        point = torch.tensor(x, requires_grad=True)
+        loss = self.score(self.form.combine(self.coordinates.params(point), self.table, self.softness)) / self.size
+        (gradient,) = torch.autograd.grad(loss, point)
+        return loss.item(), gradient.numpy()
 
 
 def best_member(table: Table, form: SampleAggregation, score: Score) -> int:

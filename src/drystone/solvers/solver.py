@@ -60,6 +60,7 @@ class Solution:
         iterations: steps taken.
         note: a sentence for the user, such as why it stopped.
         form: the form that was fitted, where the solver chose among variants.
+        choice: which variant that is, in words; empty where there was nothing to choose.
     """
 
     params: dict[str, np.ndarray]
@@ -69,6 +70,7 @@ class Solution:
     iterations: int
     note: str = ""
     form: Form | None = None
+    choice: str = ""
 
     @property
     def converged(self) -> bool:

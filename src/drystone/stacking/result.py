@@ -61,6 +61,7 @@ class Stacking:
         dropped: what was left out: names of members that cannot give what the score needs and, with
             ``nonfinite="drop"``, of those that are not finite; row numbers.
         notes: what else the user should know.
+        choice: what was chosen where the form leaves it open, as ``weights="auto"`` does; empty otherwise.
     """
 
     form: Form
@@ -78,6 +79,7 @@ class Stacking:
     parameters: tuple[str, ...]
     dropped: Mapping[str, list[Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    choice: str = ""
 
     def __post_init__(self) -> None:
         self.form.check_params(self.params, len(self.names), len(self.parameters))
@@ -296,6 +298,7 @@ class Stacking:
             return f"Stacking({self.form!r}: not fitted, {carry})"
         proof = f"gap ≤ {self.gap:.1e}" if self.gap is not None else "no certificate"
         state = "" if self.converged else ", NOT CONVERGED"
+        carry = ", ".join(part for part in (self.choice, carry) if part)
         duration = "" if math.isnan(self.seconds) else f", {self.seconds:.2g} s"
         return (
             f"Stacking({self.form!r} × {self.score!r}: loss {self.loss:.6g}, {proof}{state}, "

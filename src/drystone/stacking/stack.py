@@ -117,6 +117,7 @@ def stack(
         parameters=table.parameters,
         dropped=dropped,
         notes=(*notes, *_notes(solution, cleaned, form)),
+        choice=solution.choice,
     )
     if not solution.converged:
         warnings.warn(_unconverged(solution, solver), ConvergenceWarning, stacklevel=2)
