@@ -120,7 +120,7 @@ def test_a_quantile_of_numbers_is_a_quantile():
 
 def test_the_gap_of_a_fit_is_that_of_the_interval_score(table):
     score = ds.IntervalScore((0.1, 0.3), scale=(1.0, 2.0, 0.5))
-    fit = ds.stack(table, ds.IntervalAggregation((0.1, 0.3)), score)
+    fit = ds.stack(table, ds.IntervalAggregation((0.1, 0.3), weights="free"), score)
     assert fit.params["lower"].shape == (2, 3, 5)
     direct = 0.0
     for alpha in (0.1, 0.3):
@@ -142,14 +142,52 @@ def test_shared_weights_are_the_same_for_all_parameters(table):
     assert len(set(fit.params["lower_intercept"].round(9))) == 3  # an intercept each
 
 
-def test_weights_may_be_chosen_by_cross_validation():
+def test_weights_are_chosen_by_cross_validation_unless_given():
     few = make_table(K=20, N=50, seed=4)
-    fit = ds.stack(few, ds.IntervalAggregation(weights="auto"), ds.IntervalScore())
-    assert fit.form != ds.IntervalAggregation(weights="auto")
-    assert "cross-validation took" in fit.notes[0]
+    fit = ds.stack(few, ds.IntervalAggregation(), ds.IntervalScore())
+    assert fit.form != ds.IntervalAggregation()
+    assert "cross-validation in 5 parts took" in fit.notes[0]
     other = make_table(K=20, N=400, seed=4)  # same members' quality, new rows
-    free = ds.stack(few, ds.IntervalAggregation(), ds.IntervalScore())
+    free = ds.stack(few, ds.IntervalAggregation(weights="free"), ds.IntervalScore())
     assert fit.evaluate(other)["loss"] < free.evaluate(other)["loss"]
+
+
+def test_weights_that_pay_are_free():
+    """Members that are biased alike: only an intercept helps, and rows enough say so."""
+    rng = np.random.default_rng(6)
+    y = rng.normal(size=(600, 1))
+    draws = y[:, None] + 1 + rng.normal(size=(3, 600, 60, 1))
+    fit = ds.stack(
+        ds.Table(y + rng.normal(size=(600, 1)), draws=draws), ds.IntervalAggregation(), ds.IntervalScore()
+    )
+    assert "with intercept" in fit.choice
+    assert fit.params["lower_intercept"] == pytest.approx(-1, abs=0.3)
+
+
+@pytest.mark.parametrize("N", [2, 3, 9])
+def test_with_hardly_any_rows_the_ends_are_averaged_or_chosen_but_not_fitted_at_any_price(N):
+    fit = ds.stack(make_table(K=4, N=N, seed=1), ds.IntervalAggregation(), ds.IntervalScore())
+    assert fit.converged
+    assert fit.choice
+
+
+def test_members_that_are_alike_are_left_alone():
+    """With nothing to gain, doing nothing is the choice in most repetitions, and hardly anything is lost."""
+    choices, ratios = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        y = rng.normal(size=(2100, 2))
+        draws = y[:, None] + rng.normal(size=(6, 2100, 60, 2))
+        table = ds.Table(y + rng.normal(size=(2100, 2)), draws=draws)
+        few, new = table.select(rows=np.arange(100)), table.select(rows=np.arange(100, 2100))
+        fit = ds.stack(few, ds.IntervalAggregation(), ds.IntervalScore())
+        lower, upper = (new.quantile(level).mean(0) for level in (0.05, 0.95))
+        outside = np.maximum(lower - new.theta, 0) + np.maximum(new.theta - upper, 0)
+        choices.append(fit.choice)
+        ratios.append(fit.evaluate(new)["loss"] / (upper - lower + 20 * outside).mean())
+    assert choices.count("uniform") >= 5
+    assert np.mean(ratios) < 1.005
+    assert max(ratios) < 1.03
 
 
 def test_crossed_ends_are_exchanged_and_counted():

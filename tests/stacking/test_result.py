@@ -35,6 +35,21 @@ def test_fits_with_numpy_numbers_in_them_can_be_saved(tmp_path, table):
     assert ds.Stacking.load(tmp_path / "fit.json").form == ds.Mixture(1.5)
 
 
+@pytest.mark.parametrize(
+    ("form", "score"),
+    [(ds.SampleAggregation(), ds.EnergyScore()), (ds.IntervalAggregation(), ds.IntervalScore())],
+    ids=repr,
+)
+def test_what_was_chosen_is_said_and_kept_in_files(form, score, tmp_path):
+    fit = ds.stack(make_table(K=4, N=120, d=2, seed=1), form, score)
+    assert fit.choice
+    assert fit.choice in fit.notes[0]
+    assert fit.choice in repr(fit)
+    fit.save(tmp_path / "fit.json")
+    loaded = ds.Stacking.load(tmp_path / "fit.json")
+    assert (loaded.choice, loaded.form) == (fit.choice, fit.form)
+
+
 # ── files that were changed ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -45,7 +60,9 @@ def fit_of(form):
     return ds.stack(ds.toy.table(60, seed=3, draws=20), form, score)
 
 
-@pytest.mark.parametrize("form", [ds.Mixture(), ds.SampleAggregation(), ds.IntervalAggregation()], ids=repr)
+@pytest.mark.parametrize(
+    "form", [ds.Mixture(), ds.SampleAggregation("full"), ds.IntervalAggregation(weights="free")], ids=repr
+)
 def test_a_changed_byte_of_a_file_is_damage_and_names_it(form, tmp_path):
     path = tmp_path / "fit.json"
     fit_of(form).save(path)
@@ -101,8 +118,8 @@ def test_weights_that_cannot_be_are_refused_whether_made_or_read(weights, match,
 @pytest.mark.parametrize(
     ("form", "name", "change", "match"),
     [
-        (ds.SampleAggregation(), "matrix", lambda a: a[:-1], r"`matrix` must have shape \(4, 1, 1\)"),
-        (ds.SampleAggregation(), "offset", lambda a: a * np.nan, "`offset` must be finite"),
+        (ds.SampleAggregation("full"), "matrix", lambda a: a[:-1], r"`matrix` must have shape \(4, 1, 1\)"),
+        (ds.SampleAggregation("full"), "offset", lambda a: a * np.nan, "`offset` must be finite"),
         (ds.IntervalAggregation(), "lower", lambda a: a.T, r"`lower` must have shape \(1, 4\)"),
         (ds.IntervalAggregation(), "upper_intercept", lambda a: a + np.inf, "`upper_intercept` must be finite"),
         (ds.IntervalAggregation(weights="convex"), "upper", lambda a: 2 * a, "`upper` must sum to 1; got 2"),

@@ -5,9 +5,11 @@ has a loss :math:`\ell_{cn}` under a fit that has not seen it. With :math:`\hat 
 "doing nothing" (uniform weights, or the best single member) is kept where
 
 .. math::
-    \sum_n a_n (\ell_{0n} - \ell_{\hat c n}) \le \text{one standard error of this difference}
+    \sum_n a_n (\ell_{0n} - \ell_{\hat c n}) \le \text{two standard errors of this difference}
 
-for the better one, 0, of the two: a gain that may be noise is not worth the flexibility that it takes.
+for 0 the better one of the two: a gain that may be noise is not worth the flexibility that it takes. The better
+one is uniform unless the best member is clearly better: which member is best is a choice as well. Of fits within
+one standard error of the least, the simplest is taken.
 """
 
 from __future__ import annotations
@@ -26,13 +28,25 @@ from drystone.scores.score import row_scores
 from drystone.solvers.solver import Solution, Status
 from drystone.table import Table
 
-__all__ = ["BEST", "FOLDS", "UNIFORM", "Candidate", "Choice", "best_mixture", "choose", "do_nothing", "kept"]
+__all__ = [
+    "BEST",
+    "CLEAR",
+    "FOLDS",
+    "UNIFORM",
+    "Candidate",
+    "Choice",
+    "best_mixture",
+    "choose",
+    "do_nothing",
+    "kept",
+]
 
 # The two ways of doing nothing.
 UNIFORM, BEST = "uniform", "best member"
 FOLDS = 5
-# How many standard errors better than doing nothing a fit must be.
-CLEAR = 1.0
+# How many standard errors better than doing nothing a fit must be. With one, members that are alike were fitted to
+# their noise one time in three: the best of dozens of candidates is flattered by its choice.
+CLEAR = 2.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,7 @@ def choose(
 
     Args:
         table: the rows to choose and to fit by.
-        candidates: all of them, fitted to some rows, by name; with ``UNIFORM`` and ``BEST`` among them.
+        candidates: all of them, fitted to some rows, by name, simpler ones first; with ``UNIFORM`` and ``BEST``.
         score: what they are judged by.
         folds: parts of the rows; fewer if there are not two rows for each.
         seed: of the parts.
@@ -103,11 +117,17 @@ def choose(
     losses = {name: np.concatenate(v) if by_row else np.array(v) for name, v in values.items()}
     means = {name: _finite(float(a @ loss)) for name, loss in losses.items()}
     least = min(means, key=means.__getitem__)
-    nothing = min((UNIFORM, BEST), key=means.__getitem__)
-    if not np.isfinite(means[nothing]):
-        return Choice(least, means, folds)
-    gain = (mean_over_rows if by_row else mean_over_folds)(losses[nothing] - losses[least], a)
-    return Choice(least if gain.value > CLEAR * gain.se else nothing, means, folds)
+
+    def clearly_better(name: str, than: str, errors: float) -> bool:
+        if not np.isfinite(means[than]):
+            return bool(np.isfinite(means[name]))
+        gain = (mean_over_rows if by_row else mean_over_folds)(losses[than] - losses[name], a)
+        return gain.value > errors * gain.se
+
+    nothing = BEST if clearly_better(BEST, UNIFORM, CLEAR) else UNIFORM
+    as_good = (name for name in means if name == least or not clearly_better(least, name, 1.0))
+    better = (name for name in as_good if clearly_better(name, nothing, CLEAR))
+    return Choice(next(better, nothing), means, folds)
 
 
 def _judge(candidate: Candidate, table: Table, score: Score) -> np.ndarray:

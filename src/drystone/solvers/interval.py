@@ -29,7 +29,7 @@ from drystone.table.inputs import each_level
 __all__ = ["InteriorPoint"]
 
 # How far back towards doing nothing fitted ends are tried.
-SHARES = (0.25, 0.5, 0.75)
+SHARES = (0.75, 0.5, 0.25)
 # How near its optimum a candidate is fitted: far below the noise of the rows that it is judged on.
 ROUGHLY = 1e-4
 
@@ -162,13 +162,14 @@ class Variant:
 
 
 def _variants(form: IntervalAggregation) -> dict[str, Variant]:
-    """Return what ``weights="auto"`` chooses among, besides doing nothing, by name."""
+    """Return what ``weights="auto"`` chooses among, besides doing nothing, by name; simpler ones first."""
     variants = {}
-    for weights, intercept in product(CONSTRAINTS, (False, True)):
+    for share, weights, intercept in product((*SHARES, 0.0), reversed(CONSTRAINTS), (False, True)):
         fitted = replace(form, weights=weights, intercept=intercept)
         name = f"{weights} weights {'with' if intercept else 'without'} intercept"
-        variants[name] = Variant(fitted)
-        for towards, share in product((UNIFORM, BEST), SHARES):
+        if share == 0:
+            variants[name] = Variant(fitted)
+        for towards in (UNIFORM, BEST) if share else ():
             variants[f"{name}, {share:.0%} of the way to {towards}"] = Variant(fitted, towards, share)
     return variants
 

@@ -6,6 +6,7 @@ while fitting, and exact on the held-out rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -59,6 +60,15 @@ class Coordinates:
         V = torch.diag_embed(entries.expand(self.K, d)) if diagonal else entries.view(self.K, d, d)
         matrix = V * self.spread[:, None] / self.spread[None, :]
         return {"offset": self.centre + self.spread * x[:d] - (matrix @ self.centre).sum(0), "matrix": matrix}
+
+    def point(self, params: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the point of some parameters, the inverse of :meth:`params`."""
+        matrix, (centre, spread) = params["matrix"], (self.centre.numpy(), self.spread.numpy())
+        V = matrix / spread[:, None] * spread
+        diagonal = np.diagonal(V, axis1=1, axis2=2)
+        entries = {"scalar": diagonal[:, :1], "diagonal": diagonal, "full": V.reshape(len(V), -1)}[self.structure]
+        offset = (params["offset"] - centre + (matrix @ centre).sum(0)) / spread
+        return np.concatenate([offset, entries.ravel()])
 
     def member(self, k: int) -> np.ndarray:
         """Return the point that is member k alone."""

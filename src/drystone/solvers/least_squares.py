@@ -53,10 +53,10 @@ class LeastSquares(Solver[SampleAggregation, MeanScore]):
 
     def _choose(self, table: Table, form: SampleAggregation, score: MeanScore, tol: float, seed: int) -> Solution:
         """Return the structure and the ridge that do best on rows left out, or nothing."""
-        variants = {f"{structure} matrices": (structure, UNIFORM, 0.0) for structure in STRUCTURES} | {
+        variants = {  # simpler ones first
             f"{structure} matrices, ridge {ridge:g} towards {target}": (structure, target, ridge)
-            for structure, target, ridge in product(STRUCTURES, (UNIFORM, BEST), RIDGES)
-        }
+            for ridge, structure, target in product(RIDGES, STRUCTURES, (UNIFORM, BEST))
+        } | {f"{structure} matrices": (structure, UNIFORM, 0.0) for structure in STRUCTURES}
 
         def candidates(rows: Table) -> dict[str, Candidate]:
             ways = do_nothing(rows, score)

@@ -10,7 +10,7 @@ For aggregated samples the draws move with the parameters. Other terms of a sum 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import numpy as np
@@ -24,7 +24,8 @@ from drystone.forms import Form, Mixture, SampleAggregation
 from drystone.forms.distances import first_draws
 from drystone.scores import EnergyScore, JensenShannon, Score, Sum
 from drystone.scores.critic import Critic, Features
-from drystone.solvers.lbfgs import Coordinates, best_member
+from drystone.solvers.choice import CLEAR, UNIFORM
+from drystone.solvers.lbfgs import LBFGS, Coordinates, best_member
 from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.solver import Solution, Solver, Status
@@ -68,25 +69,38 @@ class Minimax(Solver[Form, Score]):
         path = game.play(self.rounds, self.critic_steps, self.learning_rate)
         candidates = {"its start": path[0], "the average of its last rounds": path[len(path) // 2 :].mean(0)}
         candidates["its last round"] = path[-1]
-        values = {name: game.evaluate(game.side.params(x)) for name, x in candidates.items()}
+        values = {name: game.evaluate(game.form, game.side.params(x)) for name, x in candidates.items()}
         chosen = min(values, key=lambda name: values[name][0])
-        params = game.side.params(candidates[chosen])
-        estimates = [("stacked", values[chosen][1]), *game.references()]
+        value, estimate = values[chosen]
+        taken, params = game.form, game.side.params(candidates[chosen])
+        nothing = game.references()
+        estimates = [("stacked", estimate), *((name, reference) for name, (_, _, reference) in nothing.items())]
+        # As in `choice`: a gain over doing nothing that may be noise is not worth having. A structure that was
+        # asked for is the paper's, and is kept.
+        least = min(nothing, key=lambda name: nothing[name][1])
+        weights, of_least, reference = nothing[least]
+        noise = CLEAR * game.coefficient * float(np.hypot(estimate.se, reference.se))
+        may_do_nothing = not isinstance(form, SampleAggregation) or form.structure == "auto"
+        if may_do_nothing and value > of_least - noise:
+            chosen, params = least, {"weights": weights}
+            taken = form if isinstance(form, Mixture) else Mixture()
         listed = ", ".join(f"{name} {estimate}" for name, estimate in estimates)
         note = f"kept {chosen}; held-out Jensen–Shannon on {len(game.held_out)} rows: {listed}."
         arrays = {name: value.numpy() for name, value in params.items()}
-        return Solution(arrays, None, None, Status.HELD_OUT, self.rounds, note)
+        return Solution(arrays, None, None, Status.HELD_OUT, self.rounds, note, taken, chosen)
 
 
 class Side(ABC):
     """The stack's side of the game: its coordinates, and its draws as a function of them.
 
     Attributes:
+        form: the form, with whatever it leaves open decided.
         start: the coordinates at the beginning, (P,).
         rate: the learning rate in units of the solver's.
         soft: whether steps must be softened even where the score has none of its own.
     """
 
+    form: Form
     start: Tensor
     rate: ClassVar[float]
     soft: ClassVar[bool]
@@ -124,7 +138,7 @@ class MixtureSide(Side):
     soft: ClassVar = False
 
     def __init__(self, form: Form, rows: Table, seed: int) -> None:
-        self.form = cast(Mixture, form)
+        self.form = self.mixture = cast(Mixture, form)
         # The energy score's solution, a little inside the simplex: a good and cheap start.
         energy = QuadraticProgram().solve(rows, Mixture(), EnergyScore(), 1e-6, seed)
         self.start = torch.tensor(np.log(0.95 * energy.params["weights"] + 0.05 / rows.K))
@@ -143,7 +157,7 @@ class MixtureSide(Side):
 
     def penalty(self, params: dict[str, Tensor], table: Table) -> Tensor:
         """Return that of the Dirichlet prior on the weights."""
-        c = self.form.pseudocount(table)
+        c = self.mixture.pseudocount(table)
         return -c * params["weights"].log().sum() if c > 0 else torch.zeros(())
 
 
@@ -154,10 +168,19 @@ class SampleSide(Side):
     soft: ClassVar = True  # draws that are moved have no slope in a step
 
     def __init__(self, form: Form, rows: Table, seed: int) -> None:
-        aggregation = cast(SampleAggregation, form)
-        self.coordinates = Coordinates.of(rows, aggregation.structure)
-        best = best_member(rows, aggregation, EnergyScore())
-        self.start = torch.tensor(self.coordinates.member(best))
+        aggregation, start = cast(SampleAggregation, form), None
+        if aggregation.structure == "auto":  # as the energy score chooses
+            energy = LBFGS().solve(rows, aggregation, EnergyScore(), 1e-6, seed)
+            if isinstance(energy.form, SampleAggregation):
+                aggregation, start = energy.form, energy.params
+            else:
+                aggregation = replace(aggregation, structure="diagonal")
+        self.form, self.coordinates = aggregation, Coordinates.of(rows, aggregation.structure)
+        if start is None:
+            x = self.coordinates.member(best_member(rows, aggregation, EnergyScore()))
+        else:
+            x = self.coordinates.point(start)
+        self.start = torch.tensor(x)
 
     def params(self, x: Tensor) -> dict[str, Tensor]:
         """Return the offset and the matrices."""
@@ -202,6 +225,7 @@ class Game:
         self.theta, self.a = torch.as_tensor(table.theta), torch.as_tensor(table.row_weights)
         self.draws = first_draws(table, 64).transpose(0, 1)  # (N, K, M, d)
         self.side = _side_of(form)(form, self.rows, seed)
+        self.form = self.side.form
         # Weights need softened steps only where a score has steps of its own.
         soft = self.side.soft or (self.rest is not None and not self.rest.smooth)
         self.softness = soft_width(self.rows) if soft else 0.0
@@ -239,27 +263,25 @@ class Game:
             path.append(x.detach().clone())
         return torch.stack(path)
 
-    def evaluate(self, params: dict[str, Tensor]) -> tuple[float, Estimate]:
+    def evaluate(self, form: Form, params: dict[str, Tensor]) -> tuple[float, Estimate]:
         """Return the whole score, and the divergence in it, by a fresh critic on the held-out rows."""
         with torch.no_grad():
-            estimate, rest = self._divergence(self.form, params), float(self.side.penalty(params, self.table))
+            estimate, rest = self._divergence(form, params), float(self.side.penalty(params, self.table))
             if self.rest is not None:
-                rest += float(self.rest(self.form.combine(params, self.table.select(rows=self.held_out))))
+                rest += float(self.rest(form.combine(params, self.table.select(rows=self.held_out))))
         return self.coefficient * estimate.value + rest, estimate
 
-    def references(self) -> list[tuple[str, Estimate]]:
-        """Return the divergence of the best single member (of the best few by energy) and of uniform weights."""
+    def references(self) -> dict[str, tuple[Tensor, float, Estimate]]:
+        """Return weights, score and divergence of the best member (of the best few by energy) and of uniform."""
         K, energy = self.table.K, EnergyScore()
         vertices = torch.eye(K, dtype=torch.float64)
         with torch.no_grad():
             alone = [float(energy(Mixture().combine({"weights": w}, self.table))) for w in vertices]
-            short_list = {
-                int(k): self._divergence(Mixture(), {"weights": vertices[k]})
-                for k in np.argsort(alone)[:SHORT_LIST]
-            }
-            uniform = self._divergence(Mixture(), {"weights": vertices.mean(0)})
-        best = min(short_list, key=lambda k: short_list[k].value)
-        return [(f"best member ({self.table.names[best]})", short_list[best]), ("uniform", uniform)]
+        points = {f"best member ({self.table.names[k]})": vertices[k] for k in np.argsort(alone)[:SHORT_LIST]}
+        points[UNIFORM] = vertices.mean(0)
+        found = {name: (w, *self.evaluate(Mixture(), {"weights": w})) for name, w in points.items()}
+        best = min((name for name in found if name != UNIFORM), key=lambda name: found[name][1])
+        return {best: found[best], UNIFORM: found[UNIFORM]}
 
     def _divergence(self, form: Form, params: dict[str, Tensor]) -> Estimate:
         view = form.combine(params, self.table)
