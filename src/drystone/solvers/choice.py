@@ -8,8 +8,8 @@ has a loss :math:`\ell_{cn}` under a fit that has not seen it. With :math:`\hat 
     \sum_n a_n (\ell_{0n} - \ell_{\hat c n}) \le \text{two standard errors of this difference}
 
 for 0 the better one of the two: a gain that may be noise is not worth the flexibility that it takes. The better
-one is uniform unless the best member is clearly better: which member is best is a choice as well. Of fits within
-one standard error of the least, the simplest is taken.
+one is uniform unless the best member is better by one standard error: which member is best is a choice as well.
+Of fits within one standard error of the least, the simplest is taken.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def choose(
         gain = (mean_over_rows if by_row else mean_over_folds)(losses[than] - losses[name], a)
         return gain.value > errors * gain.se
 
-    nothing = BEST if clearly_better(BEST, UNIFORM, CLEAR) else UNIFORM
+    nothing = BEST if clearly_better(BEST, UNIFORM, 1.0) else UNIFORM
     as_good = (name for name in means if name == least or not clearly_better(least, name, 1.0))
     better = (name for name in as_good if clearly_better(name, nothing, CLEAR))
     return Choice(next(better, nothing), means, folds)
