@@ -31,6 +31,7 @@ import torch
 
 import drystone as ds
 from drystone.estimate import Estimate, bootstrap_weights, mean_over_rows
+from drystone.forms import PointForm
 from drystone.forms.view import as_tensors
 from drystone.scores import SCORES
 from drystone.scores.score import row_scores
@@ -219,7 +220,8 @@ def main():
     document = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"results": []}
     results = document["results"]
     done = {(r["seed"], r["problem"], r["pair"]) for r in results}
-    filled = [(form, score) for (form, score), cell in cells().items() if not cell.why_blank]
+    # Forms that need shared points have no place in these tables.
+    filled = [pair for pair, cell in cells().items() if not (cell.why_blank or issubclass(pair[0], PointForm))]
     wanted = [part for part in arguments.pairs.split(",") if part]
     # Adversarial scores last: they take longest.
     filled.sort(key=lambda pair: SCORES.index(pair[1]) + 100 * (pair[1] is ds.JensenShannon))

@@ -1,4 +1,4 @@
-"""Interval and moment scores are proper: the exact posterior has the least expected score, whatever it is set against."""
+"""Interval and moment scores are proper: the exact posterior has the least expected score."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_no_wrong_posterior_scores_better_than_the_exact_one(score, kind):
         weights, none = np.tile(np.eye(2)[k], (*levels, 2, 1)), np.zeros((*levels, 2))
         ends = {"lower": weights, "upper": weights, "lower_intercept": none, "upper_intercept": none}
         params = ends if interval else {"weights": np.eye(2)[k]}
-        single = ds.Stacking.single(table.names, k, score=score)
+        single = ds.Stacking.single(table.names, k, parameters=table.parameters, score=score)
         return ds.Stacking(**{**vars(single), "form": form, "params": params}).evaluate(table)["loss"]
 
     if isinstance(score, ds.MeanScore) and WRONG[kind][0] == WRONG[kind][2] == 0:
