@@ -1,6 +1,7 @@
 """Clients that are closed, lost or no clients, and members that misbehave on a cluster."""
 
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -51,30 +52,19 @@ def test_a_closed_client_is_refused_in_words(cluster, call):
         call(client)
 
 
+class Slow(Good):
+    def log_prob(self, theta, y):
+        time.sleep(5)
+        return super().log_prob(theta, y)
+
+
 def test_a_client_that_is_closed_amid_the_work_is_named(cluster):
-    class Closing(Good):
-        def log_prob(self, theta, y):
-            closing.start()
-            threading.Event().wait(0.5)
-            return super().log_prob(theta, y)
-
-        def __reduce__(self):  # workers are threads of this process
-            return get, (key,)
-
     client = distributed.Client(cluster)
-    closing = threading.Timer(0.0, client.close)
-    key = len(KEPT)
-    KEPT.append(Closing())
+    closing = threading.Timer(0.5, client.close)
+    closing.start()
     with pytest.raises(ConnectionError, match="was closed, or lost its scheduler, before the work was done"):
-        ds.tabulate({"closing": KEPT[key]}, THETA, THETA, draws=0, client=client)
+        ds.tabulate({"slow": Slow()}, THETA, THETA, draws=0, client=client)
     closing.join()
-
-
-KEPT = []
-
-
-def get(key):
-    return KEPT[key]
 
 
 def check(zoo, client, **options):

@@ -33,7 +33,9 @@ def tabulate_jobs(
     """
     if client is not None:
         with worker_pool(client) as pool:
-            send = _sender(lambda pickled, limit: pool.submit(_beside if stoppable else _within, pickled, limit))
+            # On Dask always: a worker that ends with exit code 0 is not started again, and none may be left.
+            run = _beside if stoppable or pool.client is not None else _within
+            send = _sender(lambda pickled, limit: pool.submit(run, pickled, limit))
             for job, future in as_completed(jobs, send, pool.queue_depth):
                 yield job, _part_of_cluster(future, job, pool)
     elif workers == 1 and not stoppable:
