@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 __all__ = [
+    "UNRELIABLE_PARETO",
     "Estimate",
     "bootstrap_weights",
     "effective_number",
@@ -17,6 +18,9 @@ __all__ = [
     "split_folds",
     "standard_error",
 ]
+
+# Pareto shape of importance weights above which their mean is not to be relied on (Vehtari et al. 2024).
+UNRELIABLE_PARETO = 0.7
 
 
 @dataclass(frozen=True)

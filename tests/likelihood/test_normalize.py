@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 import drystone as ds
-from drystone.adapters.functions import from_likelihood, from_ratio
+from drystone.adapters.functions import from_functions, from_likelihood, from_ratio
 from drystone.likelihood import normalize
 from drystone.likelihood.report import pareto_shape
 from drystone.simulation.prior import as_prior
@@ -263,6 +263,21 @@ def test_a_table_has_the_exact_moments_ranks_and_quantiles():
     assert np.abs(table.rank[0] - stats.norm.cdf(theta, mean, sd)).mean() < 0.05
     assert np.abs(table.quantile(0.95)[0] - stats.norm.ppf(0.95, mean, sd)).mean() < 0.15
     np.testing.assert_array_equal(table.log_q[0], normalized(draws=500).log_prob(theta, y))
+
+
+def test_a_table_and_a_fit_say_how_well_members_are_normalized(tmp_path):
+    theta, y = simulations(20, seed=9)
+    exact = normalized(draws=200)
+    members = {"normal": from_functions(log_prob=lambda theta, y: -((theta - y) ** 2).sum(1)), "exact": exact}
+    table = ds.tabulate(members, theta, y, draws=0)
+    np.testing.assert_array_equal(table.effective[1], exact.report(y).effective)
+    np.testing.assert_array_equal(table.pareto[1], exact.report(y).shape)
+    assert np.isnan(table.effective[0]).all()
+    fit = ds.stack(table)
+    assert "1 of 2 members are normalized at points" in " ".join(fit.notes)
+    table.save(tmp_path / "table.zarr")
+    np.testing.assert_array_equal(ds.Table.load(tmp_path / "table.zarr").effective, table.effective)
+    assert ds.stack(table.select(members=["normal"])).notes == ()
 
 
 def test_a_bare_likelihood_is_refused_and_pointed_to_normalize():

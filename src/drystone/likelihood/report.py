@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drystone.estimate import UNRELIABLE_PARETO
+
 __all__ = ["NormalizationReport", "pareto_shape"]
 
 
@@ -15,7 +17,7 @@ class NormalizationReport:
 
     Attributes:
         effective: effective number of points 1 / Σ w², (N,).
-        shape: Pareto shape k̂ of the largest weights, (N,): above 0.7 the normalization is not to be relied on.
+        shape: Pareto shape k̂ of the largest weights, (N,); above 0.7 the normalization is not to be relied on.
         points: number of points, (N,).
     """
 
@@ -27,8 +29,8 @@ class NormalizationReport:
         worst = int(np.argmin(self.effective))
         return (
             f"{len(self.points)} rows: effective number of points {np.median(self.effective):.0f} (median), "
-            f"{self.effective[worst]:.1f} at the worst row ({worst}); Pareto shape above 0.7 at "
-            f"{int((self.shape > 0.7).sum())} rows."
+            f"{self.effective[worst]:.1f} at the worst row ({worst}); Pareto shape above {UNRELIABLE_PARETO} at "
+            f"{int((self.shape > UNRELIABLE_PARETO).sum())} rows."
         )
 
 

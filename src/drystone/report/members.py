@@ -39,6 +39,10 @@ def members_table(
         columns[f"test {LOG_DENSITY.name}"] = [
             _log_density(log_q, test.row_weights) if has[k] else Cell("–") for k, log_q in enumerate(test.log_q)
         ]
+    if "effective" in test._source.keys:
+        columns["effective points (median)"] = [
+            Cell("–") if np.isnan(points).all() else cell(float(np.nanmedian(points))) for points in test.effective
+        ]
     if "rank" in test.gives:
         columns[RANK_DISTANCE.name] = [cell(value) for value in _rank_distances(test)]
     if members is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from drystone._messages import first_few
 from drystone._parallel import Executor, check_client, one_thread
 from drystone.errors import ConvergenceWarning, IntractableError
+from drystone.estimate import UNRELIABLE_PARETO
 from drystone.forms import Form, Mixture
 from drystone.forms.view import view_of
 from drystone.scores import LogScore, Score
@@ -77,7 +78,7 @@ def stack(
             stacklevel=2,
         )
     begun = time.perf_counter()
-    notes = []
+    notes = _normalization(table)
     if at is not None:
         table, note = near(table, at, bandwidth)
         notes.append(note)
@@ -248,6 +249,21 @@ def _without_hopeless(table: Table, form: Form, score: Score) -> tuple[Table, st
         f"{_names(table, hopeless)}: a thousand times further from the truth than parameters drawn at random, so "
         "without weight; the fit and its certificate are those of the other members."
     )
+
+
+def _normalization(table: Table) -> list[str]:
+    """Return a note on how well the members are normalized that must be, if there are any."""
+    if "effective" not in table._source.keys or not blocks.in_memory(table):
+        return []
+    having = ~np.isnan(table.effective).all(1)
+    if not having.any():
+        return []
+    effective, unreliable = table.effective[having], table.pareto[having] > UNRELIABLE_PARETO
+    return [
+        f"{having.sum()} of {table.K} members are normalized at points: {np.median(effective):.0f} effective ones "
+        f"per row (median), {effective.min():.1f} at worst; Pareto shape above {UNRELIABLE_PARETO} in "
+        f"{unreliable.mean():.1%} of their rows."
+    ]
 
 
 def _notes(solution: Solution, table: Table, form: Form) -> list[str]:

@@ -88,6 +88,10 @@ def _density_is_usable(log_q: np.ndarray) -> np.ndarray:
     return ~np.isnan(log_q) & (log_q != np.inf)
 
 
+def _always_usable(values: np.ndarray) -> np.ndarray:
+    return np.ones(values.shape, bool)
+
+
 @dataclass(frozen=True)
 class StoredStatistic:
     """A statistic that a table can hold.
@@ -115,6 +119,8 @@ SCHEMA: Mapping[str, StoredStatistic] = {
     "quantiles": StoredStatistic("LKNd", _quantile),
     "draws": StoredStatistic("KNSd"),
     "log_f": StoredStatistic("KNM", usable=_density_is_usable),
+    "effective": StoredStatistic("KN", usable=_always_usable),
+    "pareto": StoredStatistic("KN", usable=_always_usable),  # NaN where too few points tell
 }
 
 # What a table can provide, by the statistics that it takes; those with `from_draws` can be derived instead.

@@ -77,6 +77,8 @@ class Table:
         log_f: log density of each member at the points, (K, N, M): its posterior density log q_k(θ_nm | y_n) or,
             of a likelihood, log q_k(y_n | θ_nm).
         likelihoods: the members whose ``log_f`` is a log likelihood, and whether it is a normalized density of y.
+        effective: effective number of points behind a member's normalization, (K, N); NaN for one that needs none.
+        pareto: Pareto shape k̂ of the weights of these points, (K, N): above 0.7 they are not to be relied on.
 
     Attributes:
         names: The members' names.
@@ -124,12 +126,14 @@ class Table:
         log_prior: ArrayLike | None = None,
         log_f: ArrayLike | None = None,
         likelihoods: Mapping[str, bool] | None = None,
+        effective: ArrayLike | None = None,
+        pareto: ArrayLike | None = None,
     ) -> None:
         sizes: dict[str, int] = {}
         arrays = {"theta": _checked_theta(theta, sizes)}
         arrays |= _checked_points({"points": points, "log_r": log_r, "log_prior": log_prior}, log_f, sizes)
         values = {"log_q": log_q, "rank": rank, "mean": mean, "cov": cov, "quantiles": quantiles, "draws": draws}
-        values["log_f"] = log_f
+        values |= {"log_f": log_f, "effective": effective, "pareto": pareto}
         # Every statistic has axes (K, N, ...), so that selecting members and rows is one rule for all.
         statistics = _checked_statistics(values, sizes)
         N, K = sizes["N"], sizes["K"]
@@ -310,6 +314,16 @@ class Table:
     def log_f(self) -> np.ndarray:
         """Log density, or log likelihood, of each member at the shared points, (K, N, M)."""
         return self._held("log_f")
+
+    @property
+    def effective(self) -> np.ndarray:
+        """Effective number of points behind each member's normalization, (K, N); NaN for one that needs none."""
+        return self._held("effective")
+
+    @property
+    def pareto(self) -> np.ndarray:
+        """Pareto shape k̂ of the weights of these points, (K, N)."""
+        return self._held("pareto")
 
     def _point_array(self, name: str) -> np.ndarray:
         if name not in self._source.row_arrays:

@@ -50,7 +50,7 @@ class Plan:
     def statistics(self) -> tuple[Key, ...]:
         """The statistics, by the table's keys."""
         draws = ("draws",) if self.draws and self.keep_draws else ()
-        return ("log_q", *(keys_from_draws(self.draws, self.levels)), *draws)
+        return ("log_q", *(keys_from_draws(self.draws, self.levels)), *draws, "effective", "pareto")
 
     def block(self, d: int) -> int:
         """Return the rows per block: few enough that the draws of a block fit in memory."""
@@ -175,6 +175,10 @@ def _tabulate_block(job: Job, rows: slice) -> dict[Key, np.ndarray]:
             missing.append(error)
     if not statistics:
         raise missing[0]
+    report = getattr(member.posterior, "report", None)
+    if report is not None:
+        normalization = report(y)
+        statistics |= {"effective": normalization.effective, "pareto": normalization.shape}
     return statistics
 
 
