@@ -16,6 +16,8 @@ __all__ = ["Support", "dimension", "is_product"]
 # on the bound is moved.
 MARGIN = 1e-7
 LEAST = float(np.finfo(np.float32).tiny)
+# The most steps of Newton's method; half as many are taken.
+NEWTON = 20
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,14 @@ class Support:
             \theta & \text{no bounds} \\
             \log(\theta - l) & \text{a lower bound} \\
             -\log(u - \theta) & \text{an upper bound} \\
-            \log(\theta - l) - \log(u - \theta) & \text{both}
+            a\,\frac{\theta - l}{u - l} + \log(\theta - l) - \log(u - \theta) & \text{both}
         \end{cases}
 
     Args:
         lower: Lower bounds l, (d,), −inf where there is none.
         upper: Upper bounds u, (d,), inf where there is none.
+        linear: Weight a ≥ 0 of the linear term between two bounds. The logarithms alone stretch the ends of the
+            box; the larger a, the nearer to the bounds before x bends away from θ.
 
     Example:
         >>> support = Support(np.array([0.0, -np.inf]), np.array([2.0, np.inf]))
@@ -43,8 +47,9 @@ class Support:
 
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
+    linear: float = 0.0
 
-    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
+    def __init__(self, lower: ArrayLike, upper: ArrayLike, linear: float = 0.0) -> None:
         for name, bounds in (("lower", lower), ("upper", upper)):
             copy = np.array(bounds, np.float64, ndmin=1)  # the user's array may change
             copy.flags.writeable = False
@@ -54,6 +59,10 @@ class Support:
         if not (self.lower < self.upper).all():
             columns = np.flatnonzero(~(self.lower < self.upper)).tolist()
             raise ValueError(f"`lower` must be below `upper` in every coordinate; it is not in {columns}.")
+        if not 0 <= linear < np.inf:
+            raise ValueError(f"`linear` must be finite and not negative; got {linear}.")
+        boxed = (np.isfinite(self.lower) & np.isfinite(self.upper)).any()
+        object.__setattr__(self, "linear", float(linear) if boxed else 0.0)
 
     @classmethod
     def of(cls, prior: object, d: int) -> Support:
@@ -70,7 +79,8 @@ class Support:
             lower, upper = prior
         else:
             lower, upper = _bounds(prior)
-        return cls(*(np.broadcast_to(np.asarray(bound, np.float64), d) for bound in (lower, upper)))
+        lower, upper = (np.broadcast_to(np.asarray(bound, np.float64), d) for bound in (lower, upper))
+        return cls(lower, upper)
 
     @property
     def bounded(self) -> bool:
@@ -95,7 +105,13 @@ class Support:
         x = np.where(below | above, from_lower - from_upper, x)
         # d/dθ of the two logarithms: 1/(θ − l), 1/(u − θ), and together (u − l) / ((θ − l)(u − θ)).
         width = np.log(high - low, where=below & above, out=np.zeros_like(low))
-        return x, (width - from_lower - from_upper).sum(axis=1)
+        log_slope = width - from_lower - from_upper
+        if self.linear:
+            both = below & above
+            share = (theta[:, both] - low[both]) / (high - low)[both]
+            x[:, both] += self.linear * share
+            log_slope[:, both] = np.logaddexp(log_slope[:, both], np.log(self.linear) - width[both])
+        return x, log_slope.sum(axis=1)
 
     def to_theta(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return theta for rows x, always in the support."""
@@ -104,13 +120,38 @@ class Support:
             return theta
         below, above = np.isfinite(self.lower), np.isfinite(self.upper)
         both = below & above
-        share = 0.5 * (1.0 + np.tanh(0.5 * theta[..., both]))  # the logistic function, which cannot overflow
+        share = logistic(self._logit(theta[..., both]))
         theta[..., both] = self.lower[both] + (self.upper - self.lower)[both] * share
         only = below & ~above
         theta[..., only] = self.lower[only] + np.exp(theta[..., only])
         only = above & ~below
         theta[..., only] = self.upper[only] - np.exp(-theta[..., only])
         return np.clip(theta, self.lower, self.upper)
+
+    def _logit(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        r"""Solve :math:`v + a\,\sigma(v) = x` for v by Newton's method.
+
+        The left side is convex for v < 0 and concave for v > 0. From any point between 0 and the root the steps
+        thus approach the root from one side; its tangent at 0 and its asymptote give two such points.
+        """
+        a = self.linear
+        if a == 0.0:
+            return x
+        centered = x - a / 2
+        tangent = np.abs(centered) / (1 + a / 4)
+        v = np.copysign(np.maximum(tangent, np.abs(centered) - a / 2), centered)
+        for _ in range(NEWTON):
+            share = logistic(v)
+            step = (x - v - a * share) / (1 + a * share * (1 - share))
+            v += step
+            if np.abs(step).max(initial=0.0) < 1e-12 * a:
+                break
+        return v
+
+
+def logistic(v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logistic function, in a form that cannot overflow."""
+    return 0.5 * (1.0 + np.tanh(0.5 * v))
 
 
 Bounds = tuple[ArrayLike, ArrayLike]

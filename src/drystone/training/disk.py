@@ -69,7 +69,11 @@ def save(member: TrainedMember | TrainedLikelihood, directory: Path, fingerprint
 
 
 def _settings_of_posterior(member: TrainedMember) -> dict[str, Any]:
-    return {"embedding": member.embedding is not None, "clip": member.data_transform.clip}
+    return {
+        "embedding": member.embedding is not None,
+        "clip": member.data_transform.clip,
+        "linear": member.support.linear,
+    }
 
 
 def _arrays_of_posterior(member: TrainedMember) -> State:
@@ -186,6 +190,11 @@ class Stored:
                 raise DamagedError(f"{arrays} is missing although {self.path.name} exists. {remedy}")
             check(arrays, self.description["sha256"], remedy=remedy)
 
+    @property
+    def linear(self) -> float:
+        """Weight of the linear term in the map from the support to the reals; version 0.1 had none."""
+        return float(self.description.get("linear", 0.0))
+
     def load(self) -> TrainedMember | TrainedLikelihood:
         """Return the member, with its arrays read."""
         self.check()
@@ -194,7 +203,7 @@ class Stored:
         if architecture["orders"] is not None:
             architecture["orders"] = tuple(tuple(order) for order in architecture["orders"])
         flow = Flow(Architecture(**architecture), arrays["flow"])
-        support = Support(arrays["support.lower"], arrays["support.upper"])
+        support = Support(arrays["support.lower"], arrays["support.upper"], self.linear)
         if self.description.get("target") == "likelihood":
             return TrainedLikelihood(
                 name=self.name,

@@ -51,6 +51,8 @@ def fingerprint_of_data(
         repr(engine),
         repr(embedding),
     ]
+    if support.linear:
+        texts.append(f"linear={support.linear!r}")
     if target != "posterior":
         texts.append(repr(target))
     digest = hashlib.sha256(f"({', '.join(texts)})".encode())

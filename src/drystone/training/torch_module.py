@@ -2,6 +2,7 @@ r"""A member as a torch module: the same function of θ and y, for further train
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import nn
 from torch.distributions import Transform, constraints
 
 from drystone.flows.zuko import to_zuko
-from drystone.simulation.support import LEAST, MARGIN
+from drystone.simulation.support import LEAST, MARGIN, NEWTON
 
 if TYPE_CHECKING:
     from drystone.training.member import TrainedMember
@@ -42,6 +43,7 @@ class MemberModule(nn.Module):
         self.embedding = member.embedding
         data_transform = member.data_transform
         self.clip = data_transform.clip
+        self.linear = member.support.linear
         constants = {
             "lower": member.support.lower,
             "upper": member.support.upper,
@@ -60,7 +62,7 @@ class MemberModule(nn.Module):
     def forward(self, y: torch.Tensor) -> zuko.distributions.NormalizingFlow:
         """Return the posterior at each row of y (…, c)."""
         flow: Any = self.flow(self.context(y))
-        standardize = _Standardize(self.lower, self.upper, self.shift, self.scale)
+        standardize = _Standardize(self.lower, self.upper, self.linear, self.shift, self.scale)
         return zuko.distributions.NormalizingFlow(
             zuko.transforms.ComposedTransform(standardize, *flow.transform.transforms), flow.base
         )
@@ -82,12 +84,19 @@ class _Standardize(Transform):
     codomain = constraints.real_vector
     bijective = True
 
-    def __init__(self, lower: torch.Tensor, upper: torch.Tensor, shift: torch.Tensor, scale: torch.Tensor) -> None:
+    def __init__(
+        self,
+        lower: torch.Tensor,
+        upper: torch.Tensor,
+        linear: float,
+        shift: torch.Tensor,
+        scale: torch.Tensor,
+    ) -> None:
         super().__init__()
         self.below, self.above = lower.isfinite(), upper.isfinite()
         self.lower = torch.where(self.below, lower, 0.0)
         self.upper = torch.where(self.above, upper, 0.0)
-        self.shift, self.scale = shift, scale
+        self.linear, self.shift, self.scale = linear, shift, scale
 
     def call_and_ladj(self, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         inside = ~((self.below & (theta < self.lower)) | (self.above & (theta > self.upper)))
@@ -98,9 +107,14 @@ class _Standardize(Transform):
         from_upper = torch.where(self.above & inside, self.upper - theta, ones).maximum(least).log()
         bounded = self.below | self.above
         x = torch.where(bounded, from_lower - from_upper, theta)
-        width = torch.where(self.below & self.above, self.upper - self.lower, 1.0).log()
-        ladj = width - from_lower - from_upper - self.scale.log()
-        ladj = torch.where(inside, ladj, -torch.inf).sum(dim=-1)
+        both = self.below & self.above
+        width = torch.where(both, self.upper - self.lower, 1.0)
+        ladj = width.log() - from_lower - from_upper
+        if self.linear:
+            x = torch.where(both, x + self.linear * (theta - self.lower) / width, x)
+            linear = math.log(self.linear) - width.log()
+            ladj = torch.where(both, torch.logaddexp(ladj, linear), ladj)
+        ladj = torch.where(inside, ladj - self.scale.log(), -torch.inf).sum(dim=-1)
         return (x - self.shift) / self.scale, ladj
 
     def _call(self, x: torch.Tensor) -> torch.Tensor:
@@ -111,6 +125,16 @@ class _Standardize(Transform):
 
     def _inverse(self, y: torch.Tensor) -> torch.Tensor:
         x = y * self.scale + self.shift
-        box = self.lower + (self.upper - self.lower) * torch.sigmoid(x)
+        box = self.lower + (self.upper - self.lower) * torch.sigmoid(self._logit(x))
         theta = torch.where(self.below, self.lower + x.exp(), torch.where(self.above, self.upper - (-x).exp(), x))
         return torch.where(self.below & self.above, box, theta)
+
+    def _logit(self, x: torch.Tensor) -> torch.Tensor:
+        """Solve v + a σ(v) = x for v, as the support does."""
+        a = self.linear
+        centered = x - a / 2
+        v = torch.copysign(torch.maximum(centered.abs() / (1 + a / 4), centered.abs() - a / 2), centered)
+        for _ in range(NEWTON if a else 0):
+            share = torch.sigmoid(v)
+            v = v + (x - v - a * share) / (1 + a * share * (1 - share))
+        return v

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 __all__ = ["train"]
 
 Trained = TrainedMember | TrainedLikelihood
+
+# Weight of the linear term in the map from a box to the reals; docs/training.md has what it was compared with.
+LINEAR = 20.0
 
 
 def train(
@@ -119,7 +123,7 @@ def train(
     """
     theta, y = _arrays(theta, y, embedding is not None)
     _check_engine(engine, embedding is not None, device)
-    support = Support.of(prior, theta.shape[1])
+    support = replace(Support.of(prior, theta.shape[1]), linear=_linear(directory))
     training, held_out = _split(len(theta), validation, seed)
 
     _check_inside(theta, support)
@@ -239,6 +243,15 @@ def _configurations(
         raise ValueError(f"`members` must be at least 1; got {members}.")
     seeds = [np.random.SeedSequence(seed, spawn_key=(2, k)) for k in range(members)]
     return [sweep.draw(families[k % len(families)], np.random.default_rng(s)) for k, s in enumerate(seeds)]
+
+
+def _linear(directory: str | os.PathLike[str] | None) -> float:
+    """Return the weight of the linear term with which the members in a directory were begun, or ``LINEAR``."""
+    for path in sorted(Path(directory).glob("*.json")) if directory is not None else ():
+        stored = storage.read(path)
+        if not stored.diverged:
+            return stored.linear
+    return LINEAR
 
 
 def _finished(
