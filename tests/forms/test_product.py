@@ -81,7 +81,7 @@ def test_a_product_sharpens_as_the_closed_form_says_where_a_mixture_cannot(table
 
 def test_the_product_of_likelihoods_is_that_of_their_posteriors(table):
     likelihoods = {f"m{k}": Likelihood(k, shift=0.3 * k) for k in range(K)}
-    members = ds.normalize(likelihoods, prior=PRIOR, draws=200)
+    members = ds.normalize(likelihoods, prior=PRIOR, proposal=MEMBERS, draws=200)
     rows = slice(0, 60)
     of_likelihoods = ds.tabulate(members, THETA[rows], Y[rows], draws=0, points=200)
     fit, of_posteriors = ds.stack(of_likelihoods, ds.Product()), ds.stack(table.select(rows=rows), ds.Product())
@@ -302,7 +302,7 @@ def test_the_guide_says_what_is_so(capsys):
 class TestLikelihoodMixture:
     def members(self):
         wide = {"narrow": Likelihood(0, sd=1.5), "right": Likelihood(0), "wide": Likelihood(0, sd=4.0)}
-        return ds.normalize(wide, prior=PRIOR, draws=200)
+        return ds.normalize(wide, prior=PRIOR, proposal=MEMBERS["m0"], draws=200)
 
     def test_weights_are_those_of_the_mixture_of_densities_of_y(self):
         members = self.members()
@@ -328,7 +328,7 @@ class TestLikelihoodMixture:
         assert draws.mean() == pytest.approx(np.trapezoid(grid * density, grid), abs=0.3)
 
     def test_members_that_are_not_densities_of_y_are_refused_by_name(self):
-        ratio = ds.normalize({"ratio": Likelihood(0, shift=0.4)}, prior=PRIOR, draws=100)
+        ratio = ds.normalize({"ratio": Likelihood(0, shift=0.4)}, prior=PRIOR, proposal=MEMBERS["m0"], draws=100)
         members = {**self.members(), **ratio, "m0": MEMBERS["m0"]}
         table = ds.tabulate(members, THETA[:20], Y[:20], draws=0, points=30)
         with pytest.raises(ds.IntractableError, match=r"ratio, m0 are not"):
@@ -375,6 +375,15 @@ class TestSharedPoints:
         np.testing.assert_array_equal(more.points, few.points)
         np.testing.assert_array_equal(more.log_f[[1, 2]], few.log_f)
         np.testing.assert_array_equal(more.log_f[0, 4], Posterior(2).log_prob(more.points[4], Y[[4] * 21]))
+
+    def test_a_posterior_that_has_a_likelihood_too_is_a_posterior(self):
+        class Both(Posterior):
+            def log_likelihood(self, theta, y):
+                return norm.logpdf(y[:, self.k], theta[:, 0], SD)
+
+        table = ds.tabulate({"both": Both(0)}, THETA[:10], Y[:10], draws=0, points=20, prior=PRIOR)
+        assert table.likelihoods == {}
+        np.testing.assert_array_equal(table.log_f[0, 3], Posterior(0).log_prob(table.points[3], Y[[3] * 21]))
 
     def test_members_without_a_density_have_no_values_there(self):
         class Sampler:

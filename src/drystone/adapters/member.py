@@ -104,13 +104,13 @@ class CheckedMember:
             )
 
     def has(self, method: str) -> bool:
-        """Return whether the member has a method: ``log_prob``, ``sample``, ``log_likelihood``."""
+        """Return whether the member has a method: ``log_prob``, ``sample``, ``log_likelihood``, ``proposal``."""
         return getattr(self.posterior, method, None) is not None
 
     @property
     def is_likelihood(self) -> bool:
         """Whether it is a likelihood, made a posterior by :func:`drystone.normalize`."""
-        return self.has("log_likelihood")
+        return self.has("log_likelihood") and self.has("proposal")
 
     @property
     def normalized_in_y(self) -> bool:

@@ -30,7 +30,7 @@ from drystone.forms.params import check_array, check_names
 from drystone.forms.view import Params, View, members_in_use
 from drystone.table import Statistic, Table
 
-__all__ = ["PointForm", "PointView"]
+__all__ = ["PointForm", "PointView", "log_sums"]
 
 # Draws without repeats: points per draw, and Metropolis steps at most.
 POOL, STEPS = 10, 20
@@ -116,7 +116,7 @@ class PointForm(Form):
         for one_y, rows in _distinct(y):
             pool = _Pool.drawn(self, w, self._source(w, used, prior, one_y), self.point_count, _seeded(one_y))
             of_theta = pool.log_weights(theta[rows])
-            total = np.logaddexp.reduce(pool.log_w)
+            total = log_sums(pool.log_w[None])[0]
             with np.errstate(invalid="ignore"):
                 density = of_theta[0] - (np.logaddexp(total, of_theta[1]) - np.log(len(pool.log_w) + 1))
             log_q[rows] = np.where(of_theta[0] == -np.inf, -np.inf, density)
@@ -214,7 +214,7 @@ class _Pool:
 
     def resampled(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws, (n, d): systematic resampling, then Metropolis steps until repeats have moved apart."""
-        share = np.exp(self.log_w - np.logaddexp.reduce(self.log_w))
+        share = np.exp(self.log_w - log_sums(self.log_w[None]))
         chosen = np.minimum(np.searchsorted(np.cumsum(share), (rng.random() + np.arange(n)) / n), len(share) - 1)
         theta = self.theta[chosen]
         still = np.r_[False, chosen[1:] == chosen[:-1]]
@@ -238,6 +238,14 @@ class _Pool:
         return rng.permutation(theta)
 
 
+def log_sums(log_w: np.ndarray) -> np.ndarray:
+    """Return log Σ_m w_nm of each row, (N, M) → (N,); −inf where every weight is 0."""
+    highest = log_w.max(1)
+    reference = np.where(np.isfinite(highest), highest, 0.0)
+    with np.errstate(divide="ignore"):
+        return reference + np.log(np.exp(log_w - reference[:, None]).sum(1))
+
+
 class PointView(View):
     """Statistics of a form at the shared points of a table.
 
@@ -256,7 +264,7 @@ class PointView(View):
         """Return log g(θ_n) − log Ẑ⁺_n, (N,)."""
         log_g, log_w = self.log_weights
         with np.errstate(invalid="ignore"):
-            log_z = np.logaddexp.reduce(log_w, axis=1) - np.log(log_w.shape[1])
+            log_z = log_sums(log_w) - np.log(log_w.shape[1])
             density = log_g[:, 0] - log_z
         return torch.as_tensor(np.where(log_g[:, 0] == -np.inf, -np.inf, density))
 
@@ -307,7 +315,7 @@ class PointView(View):
         """Return the weights of the points but the first of each row, (N, M − 1), which sum to one."""
         log_w = self.log_weights[1][:, 1:]
         with np.errstate(invalid="ignore"):
-            return np.exp(log_w - np.logaddexp.reduce(log_w, axis=1, keepdims=True))
+            return np.exp(log_w - log_sums(log_w)[:, None])
 
     @cached_property
     def log_weights(self) -> tuple[np.ndarray, np.ndarray]:

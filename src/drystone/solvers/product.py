@@ -20,7 +20,7 @@ import numpy as np
 
 from drystone._messages import count_and_first_few, first_few
 from drystone.forms import Form, LikelihoodMixture, Mixture, PointForm, Product
-from drystone.forms.points import NUMBERS, PointView
+from drystone.forms.points import NUMBERS, PointView, log_sums
 from drystone.scores import LogScore, Score
 from drystone.solvers.log_score import SQP
 from drystone.solvers.nonnegative import newton_nonnegative
@@ -143,7 +143,7 @@ def _normalization(block: Table, form: PointForm, weights: np.ndarray) -> np.nda
     """Return effective points, log Ẑ⁺ − log Ẑ without the row's own point, and row weights, (3, N)."""
     log_w = PointView(form, weights, block).log_weights[1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        total, others = np.logaddexp.reduce(log_w, axis=1), np.logaddexp.reduce(log_w[:, 1:], axis=1)
+        total, others = log_sums(log_w), log_sums(log_w[:, 1:])
         effective = 1 / (np.exp(log_w - total[:, None]) ** 2).sum(1)
         M = log_w.shape[1]
         width = (total - np.log(M)) - (others - np.log(M - 1))
@@ -207,11 +207,14 @@ def _derivatives(block: Table, w: np.ndarray, orders: range, members: np.ndarray
     for G, b, part in _stretches(block):
         a = block.row_weights[part]
         z = b + np.tensordot(w, G, 1)
-        log_z = np.logaddexp.reduce(z, axis=1)
-        share = np.exp(z - log_z[:, None])
-        value += float(a @ (log_z - z[:, 0] - block.log_r[part][:, 0] - np.log(z.shape[1])))
+        own, highest = z[:, 0].copy(), z.max(1)
+        share = np.exp(np.subtract(z, highest[:, None], out=z), out=z)
+        total = share.sum(1)
+        log_z = highest + np.log(total)
+        value += float(a @ (log_z - own - block.log_r[part][:, 0] - np.log(z.shape[1])))
         if orders.stop <= 1:
             continue
+        share /= total[:, None]
         mean = np.einsum("knm,nm->kn", G, share)
         gradient += (mean - G[:, :, 0]) @ a
         if 2 in orders:
