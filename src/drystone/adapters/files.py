@@ -29,9 +29,10 @@ HDF5 = (".nc", ".h5", ".hdf5")
 SUFFIXES = (".npz", ".zarr", *HDF5)
 # Libraries that read and write each format; the other formats are HDF5.
 LIBRARIES = {".npz": (), ".zarr": ("zarr",)}
-# The axes of each array, as in a table without K: N simulations, S draws, d parameters, L levels.
-AXES = {name: statistic.axes.replace("K", "") for name, statistic in SCHEMA.items() if name != "log_f"}
-AXES |= {"levels": "L", "theta": ROW_ARRAYS["theta"], "y": ROW_ARRAYS["y"]}
+# The axes of each array, as in a table without K: N simulations, S draws, d parameters, L levels. Shared points are
+# those of all members, so that no member's file has them.
+STATISTICS = {name: statistic.axes.replace("K", "") for name, statistic in SCHEMA.items() if name != "log_f"}
+AXES = {**STATISTICS, "levels": "L", "theta": ROW_ARRAYS["theta"], "y": ROW_ARRAYS["y"]}
 
 
 def to_file(
@@ -329,9 +330,9 @@ def _read(path: Path) -> MemberFile:
         raise FileNotFoundError("no such file")
     with opened(path) as arrays:
         contents = {key: np.asarray(arrays[key][...]) for key in arrays if key not in ("draws", "name")}
-        shapes = {key: tuple(arrays[key].shape) for key in AXES if key in arrays}
+        shapes = {key: tuple(arrays[key].shape) for key in STATISTICS if key in arrays}
         if not shapes:
-            raise ValueError(f"it has none of {', '.join(AXES)}, only {list(arrays)}")
+            raise ValueError(f"it has none of {', '.join(STATISTICS)}, only {list(arrays)}")
         scalars = [key for key in AXES if key in arrays and arrays[key].ndim == 0]
         if scalars:
             raise ValueError(f"`{scalars[0]}` is a single number, not an array")
@@ -348,7 +349,7 @@ def _select_shapes(files: list[MemberFile], left_out: LeftOut) -> list[MemberFil
         levels = file.arrays["levels"].tolist() if "levels" in file.arrays else None
         return f"{key} {file.shapes[key]}" + (f" at levels {levels}" if key == "quantiles" else "")
 
-    common = {key: _most_common([describe(f, key) for f in files if key in f.shapes]) for key in AXES}
+    common = {key: _most_common([describe(f, key) for f in files if key in f.shapes]) for key in STATISTICS}
     selected: dict[str, MemberFile] = {}
     for file in files:
         different = [key for key in file.shapes if describe(file, key) != common[key]]
@@ -399,7 +400,7 @@ def _flat(array: np.ndarray) -> np.ndarray:
 
 def _warn_of_fields(files: list[MemberFile]) -> None:
     """Warn of fields that only some files have, and name the members that lack them."""
-    for key in AXES:
+    for key in STATISTICS:
         lacking = [file.name for file in files if key not in file.shapes]
         if 0 < len(lacking) < len(files):
             warnings.warn(
