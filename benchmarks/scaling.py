@@ -9,6 +9,7 @@ benchmarks/results/scaling.json, from which docs/scaling.md has its tables; data
 
     python benchmarks/scaling.py            all of it (about 12 GB of disk at a time, half an hour)
     python benchmarks/scaling.py large      ten million rows only
+    python benchmarks/scaling.py defaults   peak memory of `ds.stack(ds.Table.open(path))`, which may read all rows
 """
 
 import os
@@ -36,6 +37,8 @@ RESULTS = Path(__file__).parent / "results" / "scaling.json"
 # (N, K): as far as 8 GB go.
 SIZES = [(10**n, K) for K, most in ((10, 7), (100, 6), (1000, 5)) for n in range(3, most + 1)]
 LARGE = (10**7, 50)
+# Just below the memory that `Table.open` allows by default, and well below.
+DEFAULTS = [(10**7, 10), (10**6, 100), (2 * 10**6, 10)]
 
 
 def write(path, N, K, block=BLOCK):
@@ -121,9 +124,18 @@ def measure(path, workers):
     print(json.dumps(found))
 
 
-def in_process(path, workers):
-    """``measure`` in a process of its own."""
-    command = [sys.executable, __file__, "measure", str(path), str(workers)]
+def measure_defaults(path):
+    """Stack the table at ``path`` as users do, and print the peak memory, as JSON."""
+    begun = peak()
+    table = ds.Table.open(path)
+    fit = ds.stack(table)
+    found = {"N": table.N, "K": table.K, "gap": fit.gap, "table_MB": table.N * table.K * 8 / 2**20}
+    print(json.dumps({**found, "imported_MB": begun, "peak_MB": peak()}))
+
+
+def in_process(path, *how):
+    """``measure`` with so many workers, or ``measure_defaults``, in a process of its own."""
+    command = [sys.executable, __file__, "measure", str(path), *map(str, how)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     print(answer.strip(), flush=True)
     return json.loads(answer)
@@ -142,6 +154,11 @@ def main(which):
             for N, K in SIZES:
                 write(path, N, K)
                 stored["sizes"] += [in_process(path, workers) for workers in (1, 2)]
+        if which in ("all", "defaults"):
+            stored["defaults"] = []
+            for N, K in DEFAULTS:
+                write(path, N, K)
+                stored["defaults"].append(in_process(path, "defaults"))
         if which in ("all", "blocks"):
             stored["blocks"] = []
             for size in (2**22, 2**24, 2**26, 2**28):
@@ -161,6 +178,6 @@ def main(which):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["measure"]:
-        measure(sys.argv[2], int(sys.argv[3]))
+        measure_defaults(sys.argv[2]) if sys.argv[3] == "defaults" else measure(sys.argv[2], int(sys.argv[3]))
     else:
         main(sys.argv[1] if len(sys.argv) > 1 else "all")

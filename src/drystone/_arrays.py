@@ -29,8 +29,11 @@ def as_numpy(value: ArrayLike) -> np.ndarray:
     """
     array: Any = value
     if type(array).__module__.partition(".")[0] == "torch":
-        array = array.detach().cpu().numpy()
-    return np.asarray(_without_masks(array))
+        array = array.detach().cpu()
+        # NumPy has no bfloat16.
+        array = (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+    array = np.asarray(_without_masks(array))
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array  # of JAX, by way of ml_dtypes
 
 
 def _without_masks(value: Any) -> Any:

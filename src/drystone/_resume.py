@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from drystone._files import replacing
+from drystone._files import read_json, replacing
 from drystone.errors import DamagedError, StaleError
 
 __all__ = ["Record", "check_same", "continue_or_start", "digest_array"]
@@ -83,9 +83,9 @@ def continue_or_start(path: Path, current: Record, what: str, remedy: str, growi
         _write(path, current)
         return
     try:
-        values = dict(json.loads(path.read_text()))
-    except (TypeError, ValueError) as error:
-        raise DamagedError(f"{path} is damaged ({error}). {remedy}") from None
+        values = read_json(path)
+    except DamagedError as error:
+        raise DamagedError(f"{error} {remedy}") from None
     inputs = {name: values.pop(name, None) for name in current.inputs}
     recorded = values.get(growing)
     grown = growing and set(recorded or ()) <= set(current.settings[growing])

@@ -135,10 +135,12 @@ def test_damaged_files(fails, run, table):
     for store in (run.table, table):
         victim = max((store / "log_q").rglob("*"), key=lambda p: p.stat().st_size if p.is_file() else 0)
         victim.write_bytes(victim.read_bytes()[:-9])
-    assert "table.zarr is damaged" in fails("stack", run.path)
-    assert "table.zarr is damaged" in fails("stack", table)
+    for store in (run.path, table):
+        said = fails("stack", store)
+        assert "table.zarr" in said
+        assert "is damaged" in said
     (table / "zarr.json").write_text("{")
-    assert "cannot be read as a table" in fails("stack", table)
+    assert "zarr.json is damaged: it is not a complete JSON" in fails("stack", table)
     run.fit("log").write_text("{")
     assert "fits/log.json was damaged or replaced" in fails("sample", run.path, "--row", 0, "--out", "x.npz")
 
@@ -156,7 +158,7 @@ def test_a_full_disk_in_one_sentence(fails, run, monkeypatch):
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("drystone._files.os.fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     assert "the disk is full" in fails("stack", run.path, "--force")
 
 

@@ -9,7 +9,7 @@ MODULES = {
     "cli": ("click", "tomlkit"),
     "dask": ("distributed",),
     "diagnostics": ("sklearn",),
-    "files": ("h5netcdf", "h5py", "xarray", "zarr"),
+    "files": ("h5netcdf", "h5py", "numcodecs", "xarray", "zarr"),
     "plots": ("matplotlib",),
     "sbi": ("sbi",),
     "train": ("numba", "safetensors", "threadpoolctl"),

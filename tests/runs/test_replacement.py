@@ -1,10 +1,8 @@
-"""Replacing the files of a run loses nothing when the disk is full or the process killed, and can be continued."""
+"""Replacing the files of a run can be continued, or given up; see also tests/adversary/test_faults.py."""
 
 import errno
 import os
 import shutil
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,7 @@ from drystone.runs import stages
 from drystone.runs.config import Fit
 from drystone.training import disk
 from helpers import tiny_run as tiny
+from helpers.faults import injected
 from helpers.killing import contents
 
 # Verbs that replace files, with the configuration they are called with.
@@ -24,39 +23,6 @@ OTHER = {
     "tabulate": tiny.CONFIG.changed("tabulate", draws=13),
     "stack": tiny.CONFIG.with_fit("log", Fit(form="mixture(concentration=1.5)")),
 }
-SAME = dict.fromkeys(OTHER, tiny.CONFIG)
-CASES = [
-    *((verb, config, True) for verb, config in OTHER.items()),
-    *((verb, config, True) for verb, config in SAME.items()),
-    ("tabulate", OTHER["tabulate"], False),
-    ("stack", OTHER["stack"], False),
-]
-NAMES = [f"{v}-{'other' if c != tiny.CONFIG else 'same'}-{'force' if f else 'plain'}" for v, c, f in CASES]
-
-
-class Killed(BaseException):
-    """The process ends: nothing that follows in it has an effect on files."""
-
-
-@dataclass
-class Events:
-    """The module ``os``, with an error for the n-th renaming or flushing; if killed, for all later ones too."""
-
-    n: int = -1
-    error: type[BaseException] = OSError
-    count: int = field(default=0, init=False)
-
-    def _event(self, function: Any, *arguments: Any) -> Any:
-        self.count += 1
-        if self.count == self.n or (self.count > self.n > 0 and self.error is Killed):
-            raise Killed if self.error is Killed else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return function(*arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(os, name)
-        if name not in ("rename", "replace", "fsync"):
-            return function
-        return lambda *arguments: self._event(function, *arguments)
 
 
 def perform(run, verb, config, force=False):
@@ -74,19 +40,6 @@ def form_of(config):
     return ds.Mixture() if config.fits["log"].form == "mixture" else ds.Mixture(concentration=1.5)
 
 
-@pytest.fixture
-def events(monkeypatch):
-    """Count the events of a call, and have the n-th of them fail."""
-
-    def install(n=-1, error=OSError):
-        injected = Events(n, error)
-        for module in ("drystone._files", "drystone.runs.replacement"):
-            monkeypatch.setattr(f"{module}.os", injected)
-        return injected
-
-    return install
-
-
 def of_files(run):
     """The checksums of simulations, members, table and fits."""
     whole = contents(run.path)
@@ -96,36 +49,7 @@ def of_files(run):
     }
 
 
-@pytest.mark.parametrize(("verb", "config", "force"), CASES, ids=NAMES)
-def test_replacing_files_loses_nothing_when_a_write_fails(verb, config, force, original, tmp_path, events):
-    undisturbed = tiny.copy(original, tmp_path / "undisturbed")
-    counted = events()
-    perform(undisturbed, verb, config, force)
-    expected, before, complete = contents(undisturbed.path), of_files(original), of_files(undisturbed)
-    assert not [name for name in expected if name.startswith(".")]
-    assert counted.count > 5
-    # The last eight events, where files are exchanged, and some of those before.
-    moments = {*range(1, counted.count, max(1, counted.count // 3)), *range(counted.count - 7, counted.count + 1)}
-    for n in sorted(n for n in moments if n > 0):
-        for error in (OSError, Killed):
-            run = tiny.copy(original, tmp_path / "disturbed")
-            events(n, error)
-            with pytest.raises(error):
-                perform(run, verb, config, force)
-            events()
-            with run.opened():  # as every verb does
-                pass
-            for part, files in of_files(run).items():
-                assert files in (before[part], complete[part]), (n, error, part)
-            try:
-                perform(run, verb, config, force and error is OSError)
-            except StaleError:  # the forced work had not begun
-                perform(run, verb, config, force)
-            assert contents(run.path) == expected, (n, error)
-            shutil.rmtree(run.path)
-
-
-def test_forced_work_that_was_interrupted_continues_without_force(run, monkeypatch, events):
+def test_forced_work_that_was_interrupted_continues_without_force(run, monkeypatch):
     config, trained = tiny.CONFIG.changed("train", epochs=3), []
     whole = contents(run.path)
     save = disk.save
@@ -149,12 +73,10 @@ def test_forced_work_that_was_interrupted_continues_without_force(run, monkeypat
     assert [len(member.history.losses) for member in stages.load_members(run, config)] == [3, 3, 3]
 
 
-def test_forced_work_is_given_up_when_the_old_settings_are_put_back(run, events):
+def test_forced_work_is_given_up_when_the_old_settings_are_put_back(run):
     whole = contents(run.path)
-    events(8)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space"), injected(run.path, 14):
         perform(run, "simulate", OTHER["simulate"], force=True)
-    events()
     perform(run, "simulate", tiny.CONFIG)
     assert contents(run.path) == whole
 
@@ -169,17 +91,6 @@ def test_members_that_are_a_link_are_replaced_by_a_directory(run, tmp_path):
     )
 
 
-@pytest.mark.parametrize("verb", ["simulate", "train", "tabulate", "stack"])
-def test_a_full_disk_is_said_to_be_full_and_the_sentence_is_true(run, verb, events, capsys):
-    before = of_files(run)
-    events(12)
-    assert main([verb, str(run.path), "--force"]) == 1
-    said = capsys.readouterr().err
-    assert f"the disk is full: {run.path}" in said
-    assert "No simulations, members, table or fit that was there before is lost or changed" in said
-    assert of_files(run) == before
-
-
 def test_other_space_than_the_disks_is_named_as_what_it_is(run, monkeypatch, capsys):
     def no_shared_memory(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -189,3 +100,16 @@ def test_other_space_than_the_disks_is_named_as_what_it_is(run, monkeypatch, cap
     said = capsys.readouterr().err
     assert "not for a file of the run: shared memory (/dev/shm)" in said
     assert "the disk is full" not in said
+
+
+@pytest.mark.parametrize("verb", OTHER)
+def test_settings_of_work_that_failed_are_not_those_of_the_run(run, verb):
+    before, config = contents(run.path), run.config_file.read_text()
+    with pytest.raises(OSError, match="No space"), injected(run.path, 14):  # in the midst of the work
+        perform(run, verb, OTHER[verb], force=True)
+    assert run.config_file.read_text() == config
+    stages.load_members(run, run.config)
+    stages.load_split(run, run.config)
+    stages.load_fits(run, run.config)
+    perform(run, verb, tiny.CONFIG)  # given up
+    assert contents(run.path) == before

@@ -1,6 +1,7 @@
 """Tables on disk: in blocks they give the weights that memory gives, and they say what they cannot give."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import xarray
 import drystone as ds
 from drystone.solvers import Multiplicative
 from drystone.solvers.simplex import row_sum as coarse
+from drystone.stacking.stack import COPIES
 from drystone.table import blocks
 from drystone.table.disk import Writer
 from helpers.stored_table import stored
@@ -69,12 +71,29 @@ def test_a_table_that_fits_is_solved_in_memory_whatever_the_score(both, tmp_path
     assert there.notes == ()
 
 
+@pytest.mark.parametrize(("N", "K", "share"), [(200_000, 2, 1.2), (20_000, 20, 1.2), (20_000, 20, 5.0)])
+def test_stacking_takes_no_more_than_the_memory_that_is_allowed(tmp_path, N, K, share):
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(N, 1))
+    log_q = -((theta[:, 0] - rng.normal(size=(K, 1))) ** 2) / 2
+    table = ds.Table(theta, log_q=log_q)
+    memory = round(share * log_q.nbytes)
+    opened = stored(table, tmp_path / "table.zarr", blocks=8, memory=memory)
+    ds.stack(opened)  # imports and compiles
+    tracemalloc.start()
+    fit = ds.stack(opened)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < memory
+    np.testing.assert_allclose(fit.weights, ds.stack(table).weights, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "score", [ds.LogScore() + ds.RankCvM(), ds.IntervalScore(), ds.LogScore() + ds.RankMoments()], ids=repr
 )
 def test_a_score_that_is_no_sum_over_rows_is_fitted_to_a_sample_and_says_so(both, tmp_path, score):
     table, _ = both
-    six_in_ten = round(0.6 * table.N * blocks.bytes_per_row(table, score.needs))
+    six_in_ten = round(0.6 * COPIES * table.N * blocks.bytes_per_row(table, score.needs))
     opened = ds.Table.open(tmp_path / "table.zarr", six_in_ten)
     fit = ds.stack(opened, score=score)
     assert "fitted to 124 of 207 rows, chosen at random by seed 0" in fit.notes[0]

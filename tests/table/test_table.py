@@ -194,7 +194,7 @@ def test_files_that_are_not_tables_are_recognised(tmp_path, table):
     with pytest.raises(ValueError, match="not a Drystone table"):
         ds.Table.from_xarray(xarray.Dataset({"theta": (("a",), [1.0])}))
     newer = table.to_xarray().assign_attrs(version=99)
-    with pytest.raises(ValueError, match="format version 99; this Drystone reads up to 1"):
+    with pytest.raises(ValueError, match="format version 99; this Drystone reads up to 2"):
         ds.Table.from_xarray(newer)
 
 

@@ -83,7 +83,7 @@ def test_what_is_not_there_is_said(tmp_path, simulations):
     with pytest.raises(ValueError, match="the ensemble has no members"):
         ds.Ensemble([]).log_prob(*simulations)
     (tmp_path / "a.json").write_text('{"format": 99}')
-    with pytest.raises(ValueError, match="is not a member of format 1"):
+    with pytest.raises(ValueError, match="is not a member of format 2"):
         ds.Ensemble.load(tmp_path)
 
 

@@ -17,8 +17,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, checked
-from drystone._files import recover, replacing
+from drystone._files import (
+    open_hdf5,
+    open_npz,
+    open_store,
+    recover,
+    replacing,
+    seal_file,
+    seal_store,
+    sealed,
+    store_sealed,
+    without_seal,
+    write_npz,
+)
 from drystone._messages import first_few, require
+from drystone.errors import DamagedError
 from drystone.table import Table
 from drystone.table.disk import FORMAT, named_axes
 from drystone.table.statistics import ROW_ARRAYS, SCHEMA
@@ -27,6 +40,8 @@ __all__ = ["SUFFIXES", "FileDraws", "from_files", "opened", "to_file"]
 
 HDF5 = (".nc", ".h5", ".hdf5")
 SUFFIXES = (".npz", ".zarr", *HDF5)
+# The attribute `format` of the files that have a seal.
+MEMBER = "drystone-member"
 # Libraries that read and write each format; the other formats are HDF5.
 LIBRARIES = {".npz": (), ".zarr": ("zarr",)}
 # The axes of each array, as in a table without K: N simulations, S draws, d parameters, L levels. Shared points are
@@ -82,21 +97,23 @@ def to_file(
     if y is not None:
         arrays["y"] = _data(as_numpy(y), sizes["N"])
     suffix = _suffix(path)
+    if suffix == ".npz":
+        write_npz(Path(path), arrays if name is None else {**arrays, "name": np.array(name)})
+        return
+    attributes = {"format": MEMBER, **({} if name is None else {"name": name})}
     with replacing(path) as temporary:
-        if suffix == ".npz":
-            with temporary.open("wb") as file:  # NumPy would add a suffix to a path
-                entries = arrays if name is None else {**arrays, "name": np.array(name)}
-                np.savez(file, allow_pickle=False, **entries)
-        elif suffix == ".zarr":
+        if suffix == ".zarr":
             import zarr
 
             group = zarr.open_group(temporary, mode="w")
             for key, array in arrays.items():
                 # Every chunk is written, also one of zeros, so that a missing one shows an interruption.
                 group.create_array(key, data=array, chunks=_chunks(array), config={"write_empty_chunks": True})
-            group.attrs.update({} if name is None else {"name": name})
+            group.attrs.update(attributes)
+            seal_store(temporary)
         else:
-            _write_hdf5(temporary, arrays, name)
+            _write_hdf5(temporary, arrays, attributes)
+            seal_file(temporary)
 
 
 def _data(y: np.ndarray, N: int) -> np.ndarray:
@@ -108,63 +125,58 @@ def _data(y: np.ndarray, N: int) -> np.ndarray:
     return y
 
 
-def _write_hdf5(path: Path, arrays: Mapping[str, np.ndarray], name: str | None) -> None:
+def _write_hdf5(path: Path, arrays: Mapping[str, np.ndarray], attributes: Mapping[str, str]) -> None:
     """Write netCDF, which is HDF5 with named dimensions, so that xarray opens it too."""
     import xarray
 
     named = {key: (named_axes(AXES[key], array.ndim), array) for key, array in arrays.items()}
-    dataset = xarray.Dataset(named, attrs={} if name is None else {"name": name})
-    dataset.to_netcdf(path, engine="h5netcdf")
+    xarray.Dataset(named, attrs=attributes).to_netcdf(path, engine="h5netcdf")
 
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield the arrays of a file by name, read when sliced (``arrays["draws"][...]``); ``name`` is a string."""
-    suffix = _suffix(path)
+    """Yield the arrays of a file by name, read when sliced (``arrays["draws"][...]``); ``name`` is a string.
+
+    The seal of the file is checked first; a file that was not written by :func:`to_file` has none.
+    """
+    suffix, path = _suffix(path), Path(path)
     recover(path)
     if suffix == ".npz":
-        # Opened here, because NumPy does not close a file that it cannot read.
-        with Path(path).open("rb") as binary, np.load(binary, allow_pickle=False) as file:
-            yield _Npz(file)
+        with open_npz(path) as arrays:
+            yield _Npz(arrays)
     elif suffix == ".zarr":
-        import zarr
-
-        group = zarr.open_group(os.fspath(path), mode="r")
-        _refuse_table(group.attrs)
-        arrays = dict(group.arrays())
-        for key, array in arrays.items():
-            # A missing chunk is read as zeros.
-            if array.nchunks_initialized < array.nchunks:
-                raise ValueError(f"`{key}` has {array.nchunks_initialized} of {array.nchunks} chunks")
-        yield {**arrays, **_name(group.attrs)}
+        group = open_store(path)
+        _check_attributes(path, group.attrs, store_sealed(path))
+        yield {**dict(group.arrays()), **_name(group.attrs)}
     else:
-        import h5py
-
-        with h5py.File(path, "r") as file:
-            _refuse_table(file.attrs)
-            arrays = {key: value for key, value in file.items() if isinstance(value, h5py.Dataset)}
-            yield {**arrays, **_name(file.attrs)}
+        has_seal = sealed(path)
+        with open_hdf5(path) as (file, datasets):
+            _check_attributes(path, file.attrs, has_seal)
+            yield {**datasets, **_name(file.attrs)}
 
 
 class _Npz(Mapping[str, Any]):
-    """An NPZ file whose arrays are read on access."""
+    """The arrays of an NPZ file, in which the name is one of them."""
 
-    def __init__(self, file: Any) -> None:
-        self.file = file
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.arrays = arrays
 
     def __getitem__(self, key: str) -> Any:
-        return str(self.file[key]) if key == "name" else self.file[key]
+        return str(self.arrays[key]) if key == "name" else self.arrays[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.file.files)
+        return iter(self.arrays)
 
     def __len__(self) -> int:
-        return len(self.file.files)
+        return len(self.arrays)
 
 
-def _refuse_table(attributes: Any) -> None:
+def _check_attributes(path: Path, attributes: Any, has_seal: bool) -> None:
+    """Raise if a file is a table, or has lost its seal."""
     if attributes.get("format") == FORMAT:
         raise ValueError("this is a whole table, not a member's file: read it with `ds.Table.load`")
+    if attributes.get("format") == MEMBER and not has_seal:
+        raise without_seal(path)
 
 
 def _name(attributes: Any) -> dict[str, str]:
@@ -233,23 +245,31 @@ def from_files(
     theta, y = stored["theta"] if theta is None else theta, stored["y"] if y is None else y
     if theta is None:
         raise ValueError(
-            "no file has `theta`: write it into the files, ds.adapters.to_file(..., theta=...), or pass `theta`."
+            f"no file has `theta` ({_paths(files)}): "
+            "write it into the files, ds.adapters.to_file(..., theta=...), or pass `theta`."
         )
     fields = {key for file in files for key in file.shapes}
     stacked: dict[str, Any] = {
         key: np.stack([_array(file, key, files) for file in files]) for key in fields - {"draws", "quantiles"}
     }
-    return Table(
-        theta,
-        y=y,
-        draws=FileDraws(files) if "draws" in fields else None,
-        quantiles=_quantiles(files) if "quantiles" in fields else None,
-        lacking={key: [file.name for file in files if key not in file.shapes] for key in fields},
-        names=[file.name for file in files],
-        parameters=parameters,
-        left_out=dict(left_out),
-        **stacked,
-    )
+    try:
+        return Table(
+            theta,
+            y=y,
+            draws=FileDraws(files) if "draws" in fields else None,
+            quantiles=_quantiles(files) if "quantiles" in fields else None,
+            lacking={key: [file.name for file in files if key not in file.shapes] for key in fields},
+            names=[file.name for file in files],
+            parameters=parameters,
+            left_out=dict(left_out),
+            **stacked,
+        )
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error} (in {_paths(files)})") from error
+
+
+def _paths(files: Sequence[MemberFile]) -> str:
+    return first_few([str(file.path) for file in files])
 
 
 @dataclass(frozen=True)
@@ -288,11 +308,19 @@ class FileDraws:
         first, *rest = key if isinstance(key, tuple) else (key,)
         if isinstance(first, int | np.integer):
             path = self.paths[first]
-            if path is None:
-                return np.full(self.shape[1:], np.nan)[tuple(rest)]
-            with opened(path) as arrays:
-                return np.asarray(arrays["draws"][...], self.dtype).reshape(self.shape[1:])[tuple(rest)]
+            values = np.full(self.shape[1:], np.nan) if path is None else self._read(path)
+            return values[tuple(rest)]
         return np.stack([self[(int(k), *rest)] for k in np.arange(len(self))[first]])
+
+    def _read(self, path: Path) -> np.ndarray:
+        """Read the draws of a member, (N, S, d)."""
+        try:
+            with opened(path) as arrays:
+                return np.asarray(arrays["draws"][...], self.dtype).reshape(self.shape[1:])
+        except (DamagedError, ImportError, FileNotFoundError):
+            raise
+        except Exception as error:  # readers of four formats raise many types for a broken file
+            raise DamagedError(f"{path} has changed: its draws cannot be read ({error}).") from error
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[:], dtype)
@@ -329,7 +357,7 @@ def _read(path: Path) -> MemberFile:
     if not path.exists():
         raise FileNotFoundError("no such file")
     with opened(path) as arrays:
-        contents = {key: np.asarray(arrays[key][...]) for key in arrays if key not in ("draws", "name")}
+        contents = {key: np.asarray(arrays[key][...]) for key in AXES if key in arrays and key != "draws"}
         shapes = {key: tuple(arrays[key].shape) for key in STATISTICS if key in arrays}
         if not shapes:
             raise ValueError(f"it has none of {', '.join(STATISTICS)}, only {list(arrays)}")

@@ -29,6 +29,7 @@ __all__ = [
     "run_argument",
     "setting",
     "source_argument",
+    "trust_option",
     "waiting",
     "workers_option",
 ]
@@ -87,6 +88,9 @@ source_argument = click.argument(
 )
 drop_option = click.option(
     "--drop", is_flag=True, help="Leave out members that are not finite or cannot be read, and name them."
+)
+trust_option = click.option(
+    "--trust", is_flag=True, help="Import the task module:object of config.toml, which is code, if it is needed."
 )
 force_option = click.option("--force", is_flag=True, help="Make the files again and replace those that exist.")
 workers_option = click.option("--workers", type=click.IntRange(1), help="Processes or threads on this machine.")

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.command import command, configuration, drop_option, print_result, source_argument, waiting
+from drystone.cli.command import (
+    command,
+    configuration,
+    drop_option,
+    print_result,
+    source_argument,
+    trust_option,
+    waiting,
+)
 
 
 @command(
@@ -23,7 +31,8 @@ from drystone.cli.command import command, configuration, drop_option, print_resu
 @click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
 @drop_option
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior, in nats.")
-def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool) -> None:
+@trust_option
+def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool, trust: bool) -> None:
     """Compare fits on test rows.
 
     Compares each fit with the best member and with uniform weights, with standard errors, on rows that no member
@@ -44,7 +53,7 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact:
         with run.opened():
             config = configuration(run)
             with waiting("comparing"):
-                evaluation = evaluate(run, config, exact=exact)
+                evaluation = evaluate(run, config, exact=exact, trust=trust)
     text = str(evaluation.comparison)
     if evaluation.gaps:
         text += f"\n\n{render(evaluation)}"

@@ -140,14 +140,15 @@ def _sentence(error: Exception) -> str:
             full = f"shared memory (/dev/shm), {gettempdir()} or the disk that the output goes to is full"
             return f"no space is left, but not for a file of the run: {full}. ({text})"
         return (
-            f"the disk is full: {filename} could not be written. No simulations, members, table or fit that was "
-            "there before is lost or changed; free some space and repeat the command."
+            f"the disk is full: {filename} could not be written. Simulations, members, table and fits are those "
+            "that were there before, or new and complete; free some space and repeat the command."
         )
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}."
     if isinstance(error, click.ClickException):
         return error.format_message()
-    expected = isinstance(error, ValueError | TypeError | RuntimeError | OSError)
+    missing_extra = isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError)
+    expected = missing_extra or isinstance(error, ValueError | TypeError | RuntimeError | OSError)
     return text if expected and text else f"unexpected {type(error).__name__}: {text} (--debug shows where)"
 
 

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.command import command, configuration, drop_option, print_result, source_argument, waiting
+from drystone.cli.command import (
+    command,
+    configuration,
+    drop_option,
+    print_result,
+    source_argument,
+    trust_option,
+    waiting,
+)
 
 
 @command(
@@ -23,8 +31,11 @@ from drystone.cli.command import command, configuration, drop_option, print_resu
 @click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
 @drop_option
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior.")
+@trust_option
 @click.option("--out", type=click.Path(path_type=Path), help="File of the report of a table.  [report.html]")
-def report(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool, out: Path | None) -> None:
+def report(
+    source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool, trust: bool, out: Path | None
+) -> None:
     """Write report.html.
 
     The report is one self-contained HTML file: the verdict, scores with standard errors, weights and their
@@ -47,7 +58,7 @@ def report(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: 
         with run.opened(), run.timed("report"):
             config = configuration(run)
             with waiting("comparing and drawing"):
-                evaluation = evaluate(run, config, exact=exact)
+                evaluation = evaluate(run, config, exact=exact, trust=trust)
                 path = report_of_run(run, config, evaluation, command_line)
     print_result(f"{evaluation.verdict}\nReport: {path.resolve()}", report=path, verdict=evaluation.verdict)
 

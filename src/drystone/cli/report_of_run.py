@@ -77,7 +77,8 @@ def _observations(evaluation: Evaluation, ensemble: ds.Ensemble, config: Config)
 
     if evaluation.test.y is None:
         return None
-    task = stages.load_task(config) if config.simulate.task and evaluation.exact is not None else None
+    # The exact posterior was computed, so that the task's code has been imported, if it has any.
+    task = stages.load_task(config, trust=True) if config.simulate.task and evaluation.exact is not None else None
     members = dict(zip(ensemble.names, ensemble, strict=True))
     return [
         observe(

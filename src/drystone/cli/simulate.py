@@ -15,6 +15,7 @@ from drystone.cli.command import (
     print_result,
     run_argument,
     setting,
+    trust_option,
     workers_option,
 )
 from drystone.runs.config import Simulate
@@ -44,6 +45,7 @@ from drystone.runs.config import Simulate
 @click.option("--y", type=click.Path(path_type=Path), help="Their data (.npy), one row per simulation.")
 @workers_option
 @cluster_option
+@trust_option
 @force_option
 def simulate(
     directory: Path,
@@ -56,6 +58,7 @@ def simulate(
     y: Path | None,
     workers: int | None,
     cluster: str | None,
+    trust: bool,
     force: bool,
 ) -> None:
     """Simulate, or import simulations: writes simulations.zarr.
@@ -74,7 +77,10 @@ def simulate(
         if theta is not None and y is not None:
             simulations = import_arrays(run, config, theta, y, force=force)
         else:
-            simulations = stages.simulate(run, config, workers=workers or 1, client=client, force=force)
+            trust = trust or task is not None  # the name was typed
+            simulations = stages.simulate(
+                run, config, workers=workers or 1, client=client, force=force, trust=trust
+            )
     (rows, d), m = simulations.theta.shape, simulations.y.shape[1]
     failed = sum(simulations.left_out.values())
     print_result(

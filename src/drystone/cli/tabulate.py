@@ -13,6 +13,7 @@ from drystone.cli.command import (
     print_result,
     run_argument,
     setting,
+    trust_option,
     workers_option,
 )
 from drystone.runs.config import Tabulate
@@ -31,6 +32,7 @@ from drystone.runs.config import Tabulate
 @setting(Tabulate, "seed", type=int, help="Seed of the draws.")
 @workers_option
 @cluster_option
+@trust_option
 @force_option
 def tabulate(
     directory: Path,
@@ -39,6 +41,7 @@ def tabulate(
     seed: int | None,
     workers: int | None,
     cluster: str | None,
+    trust: bool,
     force: bool,
 ) -> None:
     """Evaluate members on held-out rows: writes table.zarr.
@@ -51,7 +54,7 @@ def tabulate(
     run = Run(directory)
     with run.opened(), cluster_client(cluster, workers) as client:
         config = configuration(run).changed("tabulate", draws=draws, keep_draws=keep_draws, seed=seed)
-        table = stages.tabulate(run, config, workers=workers or 1, client=client, force=force)
+        table = stages.tabulate(run, config, workers=workers or 1, client=client, force=force, trust=trust)
     print_result(
         f"{run.table}: {table}",
         path=run.table,

@@ -15,6 +15,7 @@ from drystone.cli.command import (
     print_result,
     run_argument,
     setting,
+    trust_option,
     workers_option,
 )
 from drystone.runs.config import FAMILIES, SWEEPS, Train
@@ -49,6 +50,7 @@ from drystone.runs.config import FAMILIES, SWEEPS, Train
 @setting(Train, "seed", type=int, help="Seed of training.")
 @workers_option
 @cluster_option
+@trust_option
 @force_option
 def train(
     directory: Path,
@@ -61,6 +63,7 @@ def train(
     seed: int | None,
     workers: int | None,
     cluster: str | None,
+    trust: bool,
     force: bool,
 ) -> None:
     """Train members on the training rows: writes members/ or likelihoods/.
@@ -79,10 +82,12 @@ def train(
             if sweep is not None:
                 raise click.UsageError("--sweep is for posteriors; likelihoods have a sweep of their own.")
             path, config = run.likelihoods, config.changed("likelihoods", **changes)
-            ensemble = stages.train_likelihoods(run, config, workers=workers, client=client, force=force)
+            ensemble = stages.train_likelihoods(
+                run, config, workers=workers, client=client, force=force, trust=trust
+            )
         else:
             path, config = run.members, config.changed("train", sweep=sweep, **changes)
-            ensemble = stages.train(run, config, workers=workers, client=client, force=force)
+            ensemble = stages.train(run, config, workers=workers, client=client, force=force, trust=trust)
     losses = {name: min(ensemble[k].history.validation) for k, name in enumerate(ensemble.names)}
     text = f"{path}: {len(ensemble)} members"
     if ensemble.diverged:

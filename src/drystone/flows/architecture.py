@@ -112,6 +112,19 @@ class Architecture:
         """Length of the parameter vector."""
         return self.transforms * sum(layer.rows * layer.columns for layer in self.network)
 
+    @staticmethod
+    def count(
+        *, family: str, features: int, context: int, transforms: int, units: int, layers: int, bins: int
+    ) -> int:
+        """Return the length of the parameter vector of an architecture with these fields, without making it.
+
+        Example:
+            >>> Architecture.count(family="nsf", features=2, context=3, transforms=2, units=16, layers=1, bins=4)
+            1484
+        """
+        outputs = features * (2 if family == "maf" else 3 * bins - 1)
+        return transforms * (units * (1 + context + features) + (layers * units + outputs) * (1 + units))
+
     @cached_property
     def runs(self) -> NDArray[np.int64]:
         """Runs [start, stop) of trainable entries in the parameter vector, (n, 2)."""

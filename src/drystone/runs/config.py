@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from drystone import _defaults as defaults
-from drystone._files import replacing
+from drystone._files import read_text, replacing
 from drystone._messages import require, unknown
 
 __all__ = ["Config", "Fit", "Likelihoods", "Simulate", "Tabulate", "Train"]
@@ -192,8 +192,8 @@ class Config:
     def read(cls, path: Path) -> Config:
         """Read a file; raise with one sentence that names the mistake, if there is one."""
         try:
-            plain = tomllib.loads(path.read_text())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            plain = tomllib.loads(read_text(path).replace("\r\n", "\n"))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ValueError(f"{path} is not valid TOML: {error}.") from None
         version = plain.pop("version", VERSION)
         if version != VERSION:
@@ -228,19 +228,20 @@ class Config:
         """Return the configuration with a fit added, or replaced if one has this name."""
         return replace(self, fits={**self.fits, name: fit})
 
-    def write(self, path: Path) -> None:
-        """Write the file; in an existing one, change only the values that differ."""
+    def write(self, path: Path, like: Path | None = None) -> None:
+        """Write the file; in an existing one, or one that is to be ``like`` it, change only what differs."""
         require("tomlkit", "cli", "a run")
         import tomlkit
 
         plain = {"version": VERSION, **asdict(self)}
         if self.likelihoods is None:
             del plain["likelihoods"]
-        old = path.read_text() if path.exists() else ""
+        like = path if like is None else like
+        old = read_text(like) if like.exists() else ""
         document = tomlkit.parse(old)
         _update(document, plain)
         new = tomlkit.dumps(document)
-        if new != old:
+        if new != old or like != path:
             with replacing(path) as temporary:
                 temporary.write_text(new)
 

@@ -57,17 +57,19 @@ def evaluate(
     config: Config,
     *,
     exact: bool = False,
+    trust: bool = False,
     table: Table | None = None,
     fits: Mapping[str, Stacking] | None = None,
 ) -> Evaluation:
     """Compare the fits of a run; with ``exact`` the task's exact posterior is computed on the test rows.
 
-    The table and the fits are read from the run, unless earlier stages returned them.
+    A task that is code is imported only with ``trust``. The table and the fits are read from the run, unless
+    earlier stages returned them.
     """
     validation, test = stages.load_split(run, config, table=table)
     comparison = ds.compare(validation, test, stages.load_fits(run, config) if fits is None else fits)
     if not exact:
         return Evaluation(validation, test, comparison)
-    log_p = stages.load_task(config).log_posterior(test.theta, np.asarray(test.y, float))
+    log_p = stages.load_task(config, trust).log_posterior(test.theta, np.asarray(test.y, float))
     gaps = gap_to_exact(log_p, test, comparison.fits, comparison.best)
     return Evaluation(validation, test, comparison, log_p, gaps)

@@ -9,8 +9,11 @@ import numpy as np
 
 import drystone as ds
 from drystone._arrays import rows_of_data
+from drystone._files import open_regular
+from drystone._resume import digest_array
 from drystone.runs.config import Config
-from drystone.runs.manifest import Manifest
+from drystone.runs.manifest import Manifest, StageRecord, pending
+from drystone.runs.replacement import Replacement
 from drystone.runs.run import Run
 
 if TYPE_CHECKING:
@@ -23,9 +26,12 @@ def read_npy(path: Path) -> np.ndarray:
     """Read an array of finite numbers from a ``.npy`` file; nothing is unpickled."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}.")
+    with open_regular(path, follow=True):
+        pass
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        # Mapped first, which compares the size in the header with that of the file, and then read.
+        array = np.array(np.load(path, allow_pickle=False, mmap_mode="r"))
+    except Exception as error:  # NumPy parses the header as Python, and raises what that raises
         raise ValueError(f"{path} is not a NumPy array of numbers (.npy): {error}.") from None
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
         raise ValueError(f"{path} must hold one array of numbers (.npy).")
@@ -43,11 +49,19 @@ def import_arrays(run: Run, config: Config, theta: Path, y: Path, *, force: bool
             f"{data.shape}."
         )
     config.simulate.check_enough(len(parameters), theta)
-    if run.simulations.exists() and not force:
+    manifest = Manifest(run)
+    inputs = {"theta": digest_array(parameters), "y": digest_array(data)}
+    replacement = Replacement(manifest, "simulate", StageRecord({"simulator": "made elsewhere"}, inputs))
+    if run.simulations.exists() and not (force or replacement.unfinished):
         raise ValueError(f"{run.simulations} already exists; --force replaces it.")
     row = np.arange(len(parameters))
     simulations = ds.Simulations(parameters, data, row, {}, {"simulator": "made elsewhere", "n": len(row)})
-    Manifest(run).forget("simulate")
-    simulations.save(run.path)
-    config.write(run.config_file)
+    directory = replacement.directory(anew=run.simulations.exists() and not replacement.ready)
+    if directory == run.path:
+        config.write(run.config_file)
+    simulations.save(directory)
+    if directory != run.path:
+        replacement.install(config, run.path / "simulations.blocks")
+    manifest.forget("simulate", pending("simulate"))
+    replacement.finish()
     return simulations

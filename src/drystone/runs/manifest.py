@@ -14,16 +14,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drystone._files import ROOT, check_store, digest, replacing
+from drystone._files import ROOT, digest, read_json, replacing, store_sealed
 from drystone._resume import Record
 from drystone.errors import DamagedError
 from drystone.runs.config import Config, Likelihoods
-from drystone.runs.run import Run
+from drystone.runs.run import MANIFEST, Run
 
 __all__ = ["MANIFEST", "Manifest", "StageRecord", "pending"]
 
-MANIFEST = "manifest.json"
-FORMAT, VERSION = "drystone-run", 1
+# Version 1 had no checksums of the records.
+FORMAT, VERSION, UNSEALED = "drystone-run", 2, 1
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,22 @@ class Manifest:
 
     def note(self, stage: str, record: StageRecord) -> None:
         """Write the record of a stage; once it is finished nothing is pending."""
+        before = self._plain()
         self.stages[stage] = record
         if record.outputs is not None:
             self.stages.pop(pending(stage), None)
-        self._write()
+        if self._plain() != before:
+            self._write()
 
     def finish(self, stage: str, record: StageRecord, output: Path) -> None:
         """Write the record of a finished stage with one output, a file or a Zarr store."""
         file = output / ROOT if output.is_dir() else output
         self.note(stage, replace(record, outputs={file.relative_to(self.run.path).as_posix(): digest(file)}))
 
-    def forget(self, stage: str) -> None:
-        """Remove the record of a stage."""
-        self.stages.pop(stage, None)
+    def forget(self, *stages: str) -> None:
+        """Remove the records of stages."""
+        for stage in stages:
+            self.stages.pop(stage, None)
         self._write()
 
     def done(self, stage: str, current: StageRecord) -> bool:
@@ -97,8 +100,11 @@ class Manifest:
                     f"{path} was damaged or replaced: its checksum differs from the one in {MANIFEST}. "
                     f"{remedy} If you replaced it on purpose, remove its stage from {MANIFEST}."
                 )
-            if file.name == ROOT:
-                check_store(path, remedy)
+            if file.name == ROOT and file.exists():
+                try:
+                    store_sealed(path)
+                except DamagedError as error:
+                    raise DamagedError(f"{error} {remedy}") from None
 
     # ── current settings and inputs of each stage ────────────────────────────────────────────────────────────
 
@@ -157,21 +163,30 @@ class Manifest:
                 checksums[path.name] = self._made_elsewhere[path]
         return checksums
 
-    def _write(self) -> None:
+    def _plain(self) -> dict[str, Any]:
+        """Return the records as JSON holds them."""
         stages = {}
         for stage, record in sorted(self.stages.items()):
-            stages[stage] = asdict(record)
-            stages[stage]["files"] = stages[stage].pop("inputs")
-        content = {"format": FORMAT, "version": VERSION, "stages": stages}
+            plain = asdict(record)
+            plain |= {"files": plain.pop("inputs"), "rows": list(record.rows)}
+            stages[stage] = {**plain, "checksum": _checksum(stage, plain)}
+        return stages
+
+    def _write(self) -> None:
+        content = {"format": FORMAT, "version": VERSION, "stages": self._plain()}
         with replacing(self._path) as temporary:
             temporary.write_text(json.dumps(content, indent=1, sort_keys=True))
 
 
 def _read(path: Path) -> dict[str, StageRecord]:
     try:
-        plain = json.loads(path.read_text())
+        plain = read_json(path)
         if plain["format"] != FORMAT or plain["version"] > VERSION:
             raise ValueError(f"it is {plain['format']!r} version {plain['version']}")
+        for stage, record in plain["stages"].items():
+            checksum = record.pop("checksum", None)
+            if checksum != _checksum(stage, record) and not (checksum is None and plain["version"] <= UNSEALED):
+                raise ValueError(f"the checksum of {stage!r} differs from the recorded one")
         return {
             stage: StageRecord(**{"inputs" if key == "files" else key: value for key, value in record.items()})
             for stage, record in plain["stages"].items()
@@ -180,6 +195,11 @@ def _read(path: Path) -> dict[str, StageRecord]:
         raise DamagedError(
             f"{path} is damaged ({error}). Remove it: the files of the run then count as made elsewhere."
         ) from None
+
+
+def _checksum(stage: str, record: Mapping[str, Any]) -> str:
+    """Return the checksum of one record, so that another may be removed from the file by hand."""
+    return hashlib.sha256(json.dumps([stage, record], sort_keys=True).encode()).hexdigest()
 
 
 def _settings(section: str, values: Any) -> dict[str, Any]:

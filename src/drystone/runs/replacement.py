@@ -3,13 +3,13 @@
 The work is done in ``.new-STAGE``, as it would be done in the run, while the manifest holds what it is made from
 under :func:`~drystone.runs.manifest.pending`. When it is finished
 
-1. the record of the stage becomes an unfinished one,
+1. ``config.toml`` with the new settings is put beside the new files,
 2. ``.new-STAGE`` is renamed to ``.ready-STAGE``,
 3. each file in it is exchanged for the old one,
-4. the record becomes a finished one, and nothing is pending.
+4. the record of the stage becomes that of the new files, nothing is pending, and ``.ready-STAGE`` is removed.
 
-A process killed before 2 leaves the old files, and one killed later new files that are complete; in both cases
-the same stage, called again, continues.
+A process that is killed or fails before 2 leaves the old files with the old settings, as if it had not begun; one
+killed later leaves new files that are complete. In both cases the same stage, called again, continues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from drystone._files import put_in_place, recover, remove
+from drystone._files import naming, put_in_place, recover, remove
+from drystone.runs.config import Config
 from drystone.runs.manifest import Manifest, StageRecord, pending
 
 __all__ = ["Replacement"]
@@ -44,6 +45,11 @@ class Replacement:
         record = self.manifest.get(pending(self.stage))
         return record is not None and not record.differences(self.current)
 
+    @property
+    def ready(self) -> bool:
+        """Whether an earlier process was killed while it exchanged files, so that those of the run are mixed."""
+        return self._ready.exists()
+
     def directory(self, anew: bool) -> Path:
         """Return the directory to work in: that of the run, or of new files if there are others to replace.
 
@@ -51,41 +57,62 @@ class Replacement:
             anew: Begin new files, whatever is there.
         """
         if anew or not self.unfinished:
-            self._give_up()
+            self.give_up()
         if anew:
             self._new.mkdir()
             self.manifest.note(pending(self.stage), self.current)
         if self._new.exists():
             return self._new
         self._exchange()
-        return self.manifest.run.path
+        return self._run
 
-    def install(self, *obsolete: Path) -> None:
+    def install(self, config: Config, *obsolete: Path) -> None:
         """Put the new files, which are complete, in the place of the old ones, and remove what is obsolete."""
-        self.manifest.note(self.stage, self.current)
-        os.rename(self._new, self._ready)
+        staged = self._new / self.manifest.run.config_file.name
+        config.write(staged, like=self.manifest.run.config_file)
+        with naming(self._ready):
+            os.rename(self._new, self._ready)
         self._exchange()
         for path in obsolete:
             remove(path)
 
-    def _give_up(self) -> None:
+    def finish(self) -> None:
+        """End the replacement, after the record of the stage has become that of the new files."""
+        remove(self._ready)
+
+    def give_up(self) -> None:
         """Remove what an earlier process began; what it had finished takes its place."""
-        self._exchange()
-        if self.manifest.get(pending(self.stage)) is not None:
+        begun = self.manifest.get(pending(self.stage))
+        if self.ready:
+            self._exchange()
+            if begun is not None:
+                self.manifest.note(self.stage, begun)
+        if begun is not None:
             self.manifest.forget(pending(self.stage))
+        remove(self._ready)
         remove(self._new)
 
     def _exchange(self) -> None:
-        if self._ready.exists():
-            for new in sorted(self._ready.iterdir()):
-                recover(self.manifest.run.path / new.name)
-                put_in_place(new, self.manifest.run.path / new.name)
-            self._ready.rmdir()
+        if self.ready:
+            for new in sorted(path for path in self._ready.rglob("*") if self._unit(path)):
+                path = self._run / new.relative_to(self._ready)
+                recover(path)
+                path.parent.mkdir(exist_ok=True)
+                put_in_place(new, path)
+
+    def _unit(self, path: Path) -> bool:
+        """Return whether a path is exchanged as a whole: a store, the members, a single fit."""
+        depth = len(path.relative_to(self._ready).parts)
+        return depth == 2 if path.relative_to(self._ready).parts[0] == "fits" else depth == 1
+
+    @property
+    def _run(self) -> Path:
+        return self.manifest.run.path
 
     @property
     def _new(self) -> Path:
-        return self.manifest.run.path / f".new-{self.stage}"
+        return self._run / f".new-{self.stage.replace('/', '-')}"
 
     @property
     def _ready(self) -> Path:
-        return self.manifest.run.path / f".ready-{self.stage}"
+        return self._run / f".ready-{self.stage.replace('/', '-')}"

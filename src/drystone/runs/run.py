@@ -8,19 +8,21 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from drystone._files import naming_full_disk, recover, remove
+from drystone._files import append_text, check_regular, naming, open_regular, read_json, recover, remove
 from drystone.errors import LockedError
 from drystone.runs.config import Config
 
-__all__ = ["LOCK", "Run", "locked"]
+__all__ = ["LOCK", "LOG", "MANIFEST", "Run", "locked"]
 
-LOCK = ".lock"
+LOCK, LOG, MANIFEST = ".lock", "log.jsonl", "manifest.json"
+# Directories of unfinished simulations and tables.
+PARTS = ("simulations.blocks", "table.parts")
 
 # Names of the temporary files of `drystone._files.replacing`.
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.(tmp|old)")
@@ -91,9 +93,30 @@ class Run:
             self.path.mkdir(parents=True)
         self.check_exists()
         with locked(self.path):
+            self._refuse_links()
             self._clear()
             yield
             self._clear()  # files of a process that was killed before there was a run
+
+    def _refuse_links(self) -> None:
+        """Raise if a file that is appended to, or a directory that is worked in, lies outside of the run.
+
+        The simulations, the members, the table and the fits may be links, which are read; but see
+        :meth:`check_inside`.
+        """
+        for name in (LOG, MANIFEST, self.config_file.name):
+            check_regular(self.path / name)
+        for pattern in (".new-*", ".ready-*", *PARTS):
+            for path in self.path.glob(pattern):
+                self.check_inside(path)
+
+    def check_inside(self, path: Path) -> None:
+        """Raise if a directory that is to be written into is a link: nothing outside of a run is written."""
+        if path.is_symlink():
+            raise ValueError(
+                f"{path} is a link to {os.readlink(path)}, outside of the run, where nothing is written. Make the "
+                "run itself a link, or replace this link by a directory."
+            )
 
     def _clear(self) -> None:
         # Only in a run (the path may name any directory), and only if it is writable.
@@ -101,10 +124,12 @@ class Run:
             return
         for directory in (self.simulations, self.table, self.members, self.likelihoods):
             recover(directory)
+        for staged in self.path.glob(f".ready-*/{self.config_file.name}"):
+            # New files are being put in place (see drystone.runs.replacement): with the settings to continue by.
+            os.replace(staged, self.config_file)
         for place in (self.path, *self.path.glob(".new-*")):
-            parts = ("members", "likelihoods", "fits", "simulations.blocks", "table.parts")
-            for directory in (place, *(place / name for name in parts)):
-                for path in directory.glob(".*"):
+            for directory in (place, *(place / name for name in ("members", "likelihoods", "fits", *PARTS))):
+                for path in () if directory.is_symlink() else directory.glob(".*"):
                     if TEMPORARY.fullmatch(path.name):
                         remove(path)
 
@@ -117,9 +142,9 @@ class Run:
 
     def log(self, **event: Any) -> None:
         """Add a line to ``log.jsonl``."""
-        path = self.path / "log.jsonl"
-        with naming_full_disk(path), path.open("a") as file:
-            file.write(json.dumps(event) + os.linesep)
+        path = self.path / LOG
+        with naming(path):
+            append_text(path, json.dumps(event) + "\n")
 
 
 @contextmanager
@@ -133,18 +158,18 @@ def locked(directory: Path) -> Iterator[None]:
     Where there is no ``flock`` (not POSIX, or a file system without it) runs are not locked; nor are those in a
     directory that this process cannot write to, which it can only read.
     """
-    try:
-        lock_file = (directory / LOCK).open("a+")
-    except OSError:
-        if os.access(directory, os.W_OK):
-            raise
-        yield
-        return
-    with lock_file as file:
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(open_regular(directory / LOCK, "a+"))
+        except OSError:
+            if os.access(directory, os.W_OK):
+                raise
+            yield
+            return
         _acquire(file.fileno(), directory)
         file.truncate(0)
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
-        with naming_full_disk(directory / LOCK):
+        with naming(directory / LOCK):
             file.write(json.dumps(holder))
             file.flush()
         try:
@@ -168,7 +193,7 @@ def _acquire(descriptor: int, directory: Path) -> None:
 
 def _holder(directory: Path) -> str:
     try:
-        holder = json.loads((directory / LOCK).read_text())
+        holder = read_json(directory / LOCK)
         return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
     except (OSError, ValueError, KeyError):  # it has only just started, or is about to end
         return "another process"

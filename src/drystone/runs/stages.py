@@ -20,7 +20,7 @@ import importlib
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Literal
 from tqdm import tqdm
 
 import drystone as ds
+from drystone._files import remove
 from drystone._resume import check_same
 from drystone.errors import StaleError
 from drystone.runs.config import Config, Likelihoods, Train
-from drystone.runs.manifest import Manifest, StageRecord
+from drystone.runs.manifest import Manifest, StageRecord, pending
 from drystone.runs.replacement import Replacement
 from drystone.runs.run import Run
 from drystone.stacking.checks import check_provided, check_tractable
@@ -60,17 +61,25 @@ __all__ = [
 
 
 def simulate(
-    run: Run, config: Config, *, workers: int = 1, client: Executor | None = None, force: bool = False
+    run: Run,
+    config: Config,
+    *,
+    workers: int = 1,
+    client: Executor | None = None,
+    force: bool = False,
+    trust: bool = False,
 ) -> Simulations:
     """Run the simulator; continue where a killed process stopped."""
-    manifest, task = Manifest(run), load_task(config)
+    manifest, task = Manifest(run), load_task(config, trust)
     current = manifest.of_simulate(config)
     replacement = Replacement(manifest, "simulate", current)
     if not (force or replacement.unfinished):
         _refuse_stale(manifest, "simulate", current, "the simulations")
-    config.write(run.config_file)
     directory = replacement.directory(anew=force)
-    if directory == run.path and manifest.done("simulate", current):
+    if directory == run.path:
+        config.write(run.config_file)
+    if directory == run.path and not replacement.ready and manifest.done("simulate", current):
+        remove(run.path / "simulations.blocks")  # which an earlier process may have failed to do
         return ds.Simulations.load(run.path)
     with run.timed("simulate"):
         if directory == run.path:
@@ -79,8 +88,9 @@ def simulate(
         seed = config.simulate.seed
         simulations = ds.simulate(task, n=n, seed=seed, workers=workers, client=client, directory=directory)
         if directory != run.path:
-            replacement.install(run.path / "simulations.blocks")
+            replacement.install(config, run.path / "simulations.blocks")
         manifest.finish("simulate", current, run.simulations)
+        replacement.finish()
     return simulations
 
 
@@ -92,11 +102,12 @@ def train(
     workers: int | None = None,
     client: Executor | None = None,
     force: bool = False,
+    trust: bool = False,
 ) -> Ensemble:
     """Train the missing members, on ``simulations`` or on those of the run."""
     sweep = ds.Sweep.paper() if config.train.sweep == "paper" else ds.Sweep()
     kind = _Kind("posterior", "train", "members", config.train, sweep)
-    return _train(kind, run, config, simulations, workers, client, force)
+    return _train(kind, run, config, simulations, workers, client, force, trust)
 
 
 def train_likelihoods(
@@ -107,11 +118,12 @@ def train_likelihoods(
     workers: int | None = None,
     client: Executor | None = None,
     force: bool = False,
+    trust: bool = False,
 ) -> Ensemble:
     """Train the missing likelihoods, on ``simulations`` or on those of the run."""
     config = config.changed("likelihoods")
     kind = _Kind("likelihood", "likelihoods", "likelihoods", config.likelihoods or Likelihoods(), None)
-    return _train(kind, run, config, simulations, workers, client, force)
+    return _train(kind, run, config, simulations, workers, client, force, trust)
 
 
 @dataclass(frozen=True)
@@ -136,6 +148,7 @@ def _train(
     workers: int | None,
     client: Executor | None,
     force: bool,
+    trust: bool,
 ) -> Ensemble:
     manifest, section, stage = Manifest(run), kind.section, kind.stage
     if simulations is None:
@@ -144,12 +157,15 @@ def _train(
     replacement = Replacement(manifest, stage, current)
     if not (force or replacement.unfinished):
         _refuse_stale(manifest, stage, current, f"the {kind.directory}")
-    config.write(run.config_file)
+    bounds = _bounds(config, simulations, trust)
     directory = replacement.directory(anew=force)
+    if directory == run.path:
+        run.check_inside(run.path / kind.directory)
+        config.write(run.config_file)
     rows = simulations.row < config.simulate.train
     with run.timed(stage):
         # Members may be missing, but those that exist stay valid.
-        if directory == run.path and not manifest.done(stage, current):
+        if directory == run.path and (replacement.ready or not manifest.done(stage, current)):
             manifest.note(stage, current)
         ensemble = ds.train(
             simulations.theta[rows],
@@ -158,7 +174,7 @@ def _train(
             members=section.members,
             family="maf" if section.family == "maf" else "nsf" if section.family == "nsf" else None,
             sweep=kind.sweep,
-            prior=_bounds(config),
+            prior=bounds,
             epochs=section.epochs,
             patience=section.patience,
             validation=section.validation,
@@ -169,9 +185,10 @@ def _train(
             directory=directory / kind.directory,
         )
         if directory != run.path:
-            replacement.install()
+            replacement.install(config)
             ensemble = ds.Ensemble.load(run.path / kind.directory)
         manifest.note(stage, replace(current, outputs=manifest.member_checksums(kind.directory)))
+        replacement.finish()
     return ensemble
 
 
@@ -184,6 +201,7 @@ def tabulate(
     workers: int = 1,
     client: Executor | None = None,
     force: bool = False,
+    trust: bool = False,
 ) -> Table:
     """Evaluate every member (of ``ensemble``, or of the run) on the stacking and the test rows."""
     manifest, section = Manifest(run), config.tabulate
@@ -193,14 +211,17 @@ def tabulate(
         ensemble = _load_members(manifest, config)
     current = manifest.of_tabulate(config)
     _refuse_made_elsewhere(manifest, "tabulate", run.table, force)
-    config.write(run.config_file)
+    parameters = _parameters(config, simulations, trust)
     replacement, record = Replacement(manifest, "tabulate", current), manifest.get("tabulate")
     if record is None:  # then parts, if there are any, are of something else
         stale = any((run.path / name).exists() for name in ("table.zarr", "table.parts", "table.json"))
     else:
         stale = bool(record.differences(current))
     directory = replacement.directory(anew=force or (stale and not replacement.unfinished))
-    if directory == run.path and manifest.done("tabulate", current):
+    if directory == run.path:
+        config.write(run.config_file)
+    if directory == run.path and not replacement.ready and manifest.done("tabulate", current):
+        remove(run.path / "table.parts")
         return read_table(run.table)
     rows = simulations.row >= config.simulate.train
     for_stacking = int((simulations.row[rows] < config.simulate.train + config.simulate.stack).sum())
@@ -218,13 +239,14 @@ def tabulate(
             workers=workers,
             client=client,
             directory=directory,
-            parameters=load_task(config).parameters if config.simulate.task else None,
+            parameters=parameters,
         )
         if directory != run.path:
-            replacement.install(run.path / "table.parts")
+            replacement.install(config, run.path / "table.parts")
             table = read_table(run.table)
         counts = (for_stacking, int(rows.sum()) - for_stacking)
         manifest.finish("tabulate", replace(current, rows=counts), run.table)
+        replacement.finish()
     return table
 
 
@@ -248,18 +270,31 @@ def stack(
         check_tractable(form, score)
         check_provided(validation, form, score)
         _refuse_made_elsewhere(manifest, f"fits/{name}", run.fit(name), force)
-    config.write(run.config_file)
+    run.check_inside(run.path / "fits")
+    if not run.config_file.exists():
+        config.write(run.config_file)
     fits = {}
     for name, (form, score) in tqdm(objectives.items(), unit=" fits", disable=None, leave=False):
         current, path, stage = manifest.of_fit(config, name), run.fit(name), f"fits/{name}"
-        if not force and manifest.done(stage, current):
+        # The settings of the other fits become those of config.toml when these are made.
+        settings = run.config.with_fit(name, config.fits[name])
+        replacement = Replacement(manifest, stage, current)
+        if not (force or replacement.ready) and manifest.done(stage, current):
+            replacement.give_up()
+            settings.write(run.config_file)
             fits[name] = ds.Stacking.load(path)
             continue
         with run.timed(stage):
-            manifest.note(stage, current)
+            # Fitted anew if an earlier process was killed: only the exchange of files is continued.
+            directory = replacement.directory(anew=not replacement.ready)
             fit = ds.stack(validation, form, score, nonfinite=config.fits[name].nonfinite, client=client)
-            fit.save(path)
+            fit.save(directory / path.relative_to(run.path))
+            if directory == run.path:
+                settings.write(run.config_file)
+            else:
+                replacement.install(settings)
             manifest.finish(stage, current, path)
+            replacement.finish()
         fits[name] = replace(fit, seconds=math.nan)  # as when read from its file: only the log holds times
     return fits
 
@@ -267,8 +302,13 @@ def stack(
 # ── reading the outputs of stages ────────────────────────────────────────────────────────────────────────────
 
 
-def load_task(config: Config) -> Task:
-    """Return the task of the configuration: a built-in one by name, or ``module:object``."""
+def load_task(config: Config, trust: bool = False) -> Task:
+    """Return the task of the configuration: a built-in one by name, or ``module:object``.
+
+    Args:
+        config: The configuration.
+        trust: Whether code may be imported: the user has typed the task's name, or says that it is trusted.
+    """
     name = config.simulate.task
     if ":" not in name:
         if not name:
@@ -276,6 +316,11 @@ def load_task(config: Config) -> Task:
                 f"no task: give one with --task, either module:object or one of {', '.join(ds.tasks.names())}."
             )
         return ds.tasks.get(name)
+    if not trust:
+        raise ValueError(
+            f"the task {name!r} of config.toml is code, which is not run unless you say so: add --trust if you "
+            "trust this directory."
+        )
     module, _, attribute = name.partition(":")
     if os.getcwd() not in sys.path:  # `python -m` has the working directory there, the `drystone` command has not
         sys.path.append(os.getcwd())
@@ -336,12 +381,24 @@ def load_fits(run: Run, config: Config, names: Iterable[str] | None = None) -> d
 # ── private ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _bounds(config: Config) -> object:
-    """Return the bounds of the parameters: those of the configuration, or the task's prior, or None."""
+def _bounds(config: Config, simulations: Simulations, trust: bool) -> object:
+    """Return the bounds of the parameters: of the configuration, the simulations, the task's prior, or None.
+
+    The simulations of version 0.1 have none; nor have those that were made elsewhere, without a task.
+    """
     lower, upper = config.train.lower, config.train.upper
     if lower or upper:
         return lower, upper
-    return load_task(config).prior if config.simulate.task else None
+    if simulations.support is not None:
+        return simulations.support
+    return load_task(config, trust).prior if config.simulate.task else None
+
+
+def _parameters(config: Config, simulations: Simulations, trust: bool) -> Sequence[str] | None:
+    """Return the names of the parameters: of the simulations, the task, or None."""
+    if simulations.parameters:
+        return simulations.parameters
+    return load_task(config, trust).parameters if config.simulate.task else None
 
 
 def _load_simulations(manifest: Manifest, config: Config) -> Simulations:
@@ -384,7 +441,8 @@ def _check(manifest: Manifest, stage: str, current: StageRecord, what: str, comm
     if record is None:
         return
     forced = " --force" if command.startswith(("simulate", "train")) else ""
-    if Replacement(manifest, stage, current).unfinished and record.differences(current):
+    replacement = Replacement(manifest, stage, current)
+    if replacement.ready or (replacement.unfinished and record.differences(current)):
         raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {command} {run.path}`.")
     _refuse_stale(manifest, stage, current, what, f"call `drystone {command} {run.path}{forced}`")
     if record.outputs is None:
@@ -400,7 +458,9 @@ def _refuse_stale(
 
 
 def _refuse_made_elsewhere(manifest: Manifest, stage: str, path: Path, force: bool) -> None:
-    if path.exists() and manifest.get(stage) is None and not force:
+    # With a pending record it was made here, by a process that was killed before it could write more.
+    known = manifest.get(stage) or manifest.get(pending(stage))
+    if path.exists() and known is None and not force:
         raise ValueError(f"{path} was made elsewhere and is not overwritten; --force replaces it.")
 
 

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from drystone._parallel import Executor, as_completed, worker_pool
 from drystone.simulation.block import Block, Job, Simulator, SimulatorWithPrior, simulate_block
 from drystone.simulation.prior import Prior
 from drystone.simulation.simulations import Simulations, StoredBlocks
+from drystone.simulation.support import Support
 
 __all__ = ["simulate"]
 
@@ -108,6 +110,9 @@ def simulate(
             store.clear()
         raise RuntimeError(f"all {n} simulations failed: {_format_failures(_count_failures(blocks.values()))}.")
     simulations = _join([blocks[job.index] for job in jobs], settings)
+    d = simulations.theta.shape[1]
+    names = tuple(map(str, getattr(simulator, "parameters", ())))
+    simulations = replace(simulations, parameters=names, support=_support(prior, d))
     if store is not None:
         store.finish(simulations)
     if simulations.left_out:
@@ -129,6 +134,14 @@ def _join(blocks: list[Block], settings: dict[str, Any]) -> Simulations:
     y = np.concatenate([block.y[block.good] for block in blocks if block.good.any()])
     row = np.flatnonzero(np.concatenate([block.good for block in blocks]))
     return Simulations(theta, y, row, _count_failures(blocks), settings)
+
+
+def _support(prior: Prior, d: int) -> Support | None:
+    """Return the bounds of a prior, or None if it has none to tell."""
+    try:
+        return Support.of(prior, d)
+    except (TypeError, ValueError):
+        return None
 
 
 def _count_failures(blocks: Iterable[Block]) -> dict[str, int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drystone._files import check_seal, recover, replacing, seal
+from drystone._files import (
+    open_store,
+    read_npz,
+    recover,
+    replacing,
+    seal_store,
+    store_sealed,
+    without_seal,
+    write_npz,
+)
 from drystone._messages import require
 from drystone._resume import Record, check_same, continue_or_start, digest_array
 from drystone.errors import DamagedError
 from drystone.simulation.block import Block, Job
+from drystone.simulation.support import Support
 
 __all__ = ["Simulations", "StoredBlocks"]
 
 FILE, BLOCKS = "simulations.zarr", "simulations.blocks"
-FORMAT, VERSION = "drystone simulations", 1
+# Version 1 had a checksum of the arrays alone, and neither names nor bounds of the parameters.
+FORMAT, VERSION, UNSEALED = "drystone simulations", 2, 1
+# The bounds of the prior; where there is none, files have null for the infinite value.
+INFINITE = {"lower": -np.inf, "upper": np.inf}
 CHUNK_BYTES = 2**22  # rows are stored in chunks of about 4 MB
 
 
@@ -35,6 +49,8 @@ class Simulations:
         row: Index of each row among all n simulations, shape (N,); failed ones are missing.
         left_out: Number of failed simulations by reason.
         settings: Settings of the simulations: simulator, n, seed, block.
+        parameters: Names of the parameters, of a task; else empty.
+        support: Bounds of the prior; None if they are not known.
     """
 
     theta: NDArray[np.float64]
@@ -42,6 +58,8 @@ class Simulations:
     row: NDArray[np.int64]
     left_out: Mapping[str, int]
     settings: Mapping[str, Any]
+    parameters: tuple[str, ...] = ()
+    support: Support | None = None
 
     def __iter__(self) -> Iterator[NDArray]:
         yield self.theta
@@ -62,40 +80,69 @@ class Simulations:
             for name in ("theta", "y", "row"):
                 values = getattr(self, name)
                 rows = max(1, CHUNK_BYTES // max(1, values[:1].nbytes))
-                group.create_array(name, data=values, chunks=(min(rows, len(values)), *values.shape[1:]))
-            group.attrs.update(
-                {
-                    "format": FORMAT,
-                    "version": VERSION,
-                    "settings": dict(self.settings),
-                    "left_out": dict(self.left_out),
-                }
-            )
-            seal(temporary)
+                # Every chunk is written, also one of zeros, so that none that is missing was meant to be.
+                group.create_array(
+                    name,
+                    data=values,
+                    chunks=(min(rows, len(values)), *values.shape[1:]),
+                    config={"write_empty_chunks": True},
+                )
+            attributes: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+            attributes |= {"settings": dict(self.settings), "left_out": dict(self.left_out)}
+            attributes["parameters"] = list(self.parameters)
+            if self.support is not None:
+                attributes |= {name: _finite_or_none(getattr(self.support, name)) for name in INFINITE}
+            group.attrs.update(attributes)
+            seal_store(temporary)
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Simulations:
         """Read ``simulations.zarr`` from ``directory``."""
         require("zarr", "files", "a store of simulations")
-        import zarr
-
         path = Path(directory) / FILE
         recover(path)
         if not path.exists():
             raise FileNotFoundError(f"there is no {FILE} in '{directory}'; was `simulate` finished?")
         try:
-            group = zarr.open_group(path, mode="r")
+            return cls._read(path)
+        except (DamagedError, ImportError, PermissionError):
+            raise
         except Exception as error:  # Zarr raises several types for a store that it cannot read
             raise DamagedError(f"'{path}' cannot be read as simulations: {error}") from error
-        if group.attrs.get("format") != FORMAT or group.attrs.get("version") != VERSION:
-            raise ValueError(
-                f"'{path}' is not a store of simulations of version {VERSION}; "
-                f"its attributes are {dict(group.attrs)}."
-            )
-        check_seal(path, group.attrs)
+
+    @classmethod
+    def _read(cls, path: Path) -> Simulations:
+        group = open_store(path)
+        attributes: dict[str, Any] = group.attrs.asdict()
+        kind, version = attributes.get("format"), attributes.get("version")
+        if kind != FORMAT or not isinstance(version, int) or version > VERSION:
+            raise ValueError(f"not a store of simulations of version {VERSION}; its attributes are {attributes}.")
+        if not store_sealed(path) and version > UNSEALED:
+            raise without_seal(path)
         theta, y, row = (np.asarray(group[name]) for name in ("theta", "y", "row"))
-        attributes: dict[str, Any] = dict(group.attrs.asdict())
-        return cls(theta, y, row, attributes["left_out"], attributes["settings"])
+        if (
+            theta.ndim != 2
+            or y.ndim != 2
+            or not len(theta) == len(y) == row.size > 0
+            or row.dtype.kind not in "iu"
+        ):
+            raise ValueError(f"theta, y and row have the shapes {theta.shape}, {y.shape} and {row.shape}.")
+        support = None
+        if INFINITE.keys() <= attributes.keys():
+            support = Support(*(_with_infinite(attributes[name], value) for name, value in INFINITE.items()))
+        parameters = tuple(map(str, attributes.get("parameters", ())))
+        if len(parameters) not in (0, theta.shape[1]) or (support and len(support.lower) != theta.shape[1]):
+            raise ValueError(f"names or bounds of other than the {theta.shape[1]} parameters.")
+        return cls(theta, y, row, dict(attributes["left_out"]), dict(attributes["settings"]), parameters, support)
+
+
+def _finite_or_none(bounds: NDArray[np.float64]) -> list[float | None]:
+    """Return bounds as JSON can hold them."""
+    return [float(bound) if np.isfinite(bound) else None for bound in bounds]
+
+
+def _with_infinite(bounds: Sequence[float | None], infinite: float) -> list[float]:
+    return [infinite if bound is None else bound for bound in bounds]
 
 
 class StoredBlocks:
@@ -129,17 +176,20 @@ class StoredBlocks:
         continue_or_start(self.blocks / "settings.json", self.record, *self.messages)
         blocks = {}
         for path in sorted(self.blocks.glob("block-*.npz")):
-            with np.load(path, allow_pickle=False) as arrays:
+            try:
+                arrays = read_npz(path)
                 block = Block(arrays["theta"], arrays["y"], arrays["reason"])
-            blocks[int(path.stem.removeprefix("block-"))] = block
+                blocks[int(path.stem.removeprefix("block-"))] = block
+            except (KeyError, ValueError) as error:
+                warnings.warn(f"'{path}' cannot be read ({error}); it is made again.", stacklevel=2)
         if 0 in blocks:
             self._check_prior(blocks[0].theta, np.arange(self.first.rows))
         return blocks
 
     def write(self, index: int, block: Block) -> None:
         """Write one finished block."""
-        with replacing(self.blocks / f"block-{index:06d}.npz") as temporary, temporary.open("wb") as file:
-            np.savez(file, theta=block.theta, y=block.y, reason=block.reason)
+        arrays = {"theta": block.theta, "y": block.y, "reason": block.reason}
+        write_npz(self.blocks / f"block-{index:06d}.npz", arrays)
 
     def finish(self, simulations: Simulations) -> None:
         """Write the simulations and remove the blocks."""

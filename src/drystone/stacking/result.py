@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +14,7 @@ import numpy as np
 import torch
 
 from drystone import forms, scores, solvers
-from drystone._files import replacing
+from drystone._files import read_sealed_json, without_seal, write_sealed_json
 from drystone._messages import require
 from drystone.errors import DamagedError, IntractableError
 from drystone.forms import Form, Mixture, Shares, View
@@ -232,9 +230,7 @@ class Stacking:
             for name, array in self.params.items()
         }
         plain = {"format": FORMAT, "version": VERSION, "checksum": "", **plain}
-        text = json.dumps(plain, indent=1, default=lambda number: number.item())
-        with replacing(path) as temporary:
-            temporary.write_text(text.replace(_checksum_line(""), _checksum_line(_checksum(text)), 1))
+        write_sealed_json(Path(path), plain, default=lambda number: number.item())
 
     @classmethod
     def load(
@@ -270,7 +266,7 @@ class Stacking:
         try:
             plain["status"] = Status[plain["status"]]
             plain["params"] = {
-                name: frozen(np.array(a["values"], a["dtype"]).reshape(a["shape"]))
+                name: frozen(np.array(a["values"], _number(a["dtype"])).reshape(a["shape"]))
                 for name, a in plain["params"].items()
             }
             for name in ("names", "parameters", "notes"):
@@ -382,42 +378,36 @@ def frozen(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _checksum(text: str) -> str:
-    """Return the checksum of the text of a fit, in which that of the checksum itself is empty."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _checksum_line(checksum: str) -> str:
-    return f'\n "checksum": "{checksum}"'
-
-
 def _read(path: Path) -> dict[str, Any]:
     """Return what the file of a fit holds, if it is unchanged, with the fields of the present version."""
-    try:
-        # Not `read_text`, which takes "\r" for "\n".
-        text = path.read_bytes().decode()
-        plain = json.loads(text)
-        kind, version = plain.pop("format", None), int(plain.pop("version", 0))
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedError(f"{path} is not a complete JSON file of a fit ({error}).") from None
+    plain, has_checksum = read_sealed_json(path, follow=True)
+    kind, version = plain.pop("format", None), plain.pop("version", 0)
+    if not isinstance(version, int):
+        raise DamagedError(f"{path} is damaged: its version is {version!r}.")
     if kind != FORMAT or version > VERSION:
         raise ValueError(f"it is {kind!r} version {version}; expected {FORMAT!r} up to version {VERSION}.")
-    checksum = plain.pop("checksum", None)
-    if checksum is None and version == 1:  # version 0.1 wrote none
+    if not has_checksum and version > 1:
+        raise without_seal(path)
+    if not has_checksum:  # version 0.1 wrote none
         converged = plain.pop("converged")
         finished = Status.CONVERGED if plain["gap"] is None else Status.CERTIFIED
         plain["status"] = (finished if converged else Status.STALLED).name
-    elif checksum != _checksum(text.replace(_checksum_line(str(checksum)), _checksum_line(""), 1)):
-        raise DamagedError(f"{path} is damaged: its checksum is not the one it was written with.")
     return plain
+
+
+def _number(dtype: str) -> np.dtype:
+    """Return a type of numbers; text of a billion letters would take the memory, and objects are not stored."""
+    if np.dtype(dtype).kind not in "fiub":
+        raise ValueError(f"parameters of type {dtype!r}; expected numbers.")
+    return np.dtype(dtype)
 
 
 def _revive(plain: dict[str, Any], module: ModuleType, kind: str) -> Any:
     """Return the form, score or solver that a file describes."""
     plain = dict(plain)
     name = plain.pop("name")
-    cls = getattr(module, name, None)
-    if cls is None:
+    cls = getattr(module, name) if name in module.__all__ else None
+    if not isinstance(cls, type):
         known = ", ".join(module.__all__)
         raise ValueError(
             f"the file names the {kind} {name!r}, which is not one of Drystone's ({known}). If it is one of your "

@@ -26,6 +26,9 @@ from drystone.table.nonfinite import count_nonfinite, drop_zero_weight_rows, nam
 
 __all__ = ["stack"]
 
+# Solvers hold the statistics, what they make of them (densities, say, of log densities), and parts of both.
+COPIES = 4
+
 
 def stack(
     table: Table,
@@ -150,14 +153,14 @@ def _check_solver(solver: Solver, form: Form, score: Score) -> None:
 def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) -> tuple[Table, str]:
     """Return the rows to solve on, and a note if they are not all of them.
 
-    Of a table on disk: all rows in memory if they fit; else all rows in blocks, if the score is a sum over rows
-    that the solver can add up; else as many rows as fit, chosen at random and alike.
+    Of a table on disk: all rows in memory if they fit, with what solvers make of them; else all rows in blocks, if
+    the score is a sum over rows that the solver can add up; else as many rows as fit, chosen at random and alike.
     """
     memory = blocks.memory_limit(table)
     if memory is None:
         return table, ""
     needs = required_statistics(form, score)
-    n = memory // blocks.bytes_per_row(table, needs)
+    n = memory // (COPIES * blocks.bytes_per_row(table, needs))
     if n >= table.N:
         return blocks.load(table, needs), ""
     if solver.in_blocks(score):

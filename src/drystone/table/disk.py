@@ -18,7 +18,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import dimensions
-from drystone._files import check_seal, recover, replacing, seal
+from drystone._files import (
+    open_hdf5,
+    open_store,
+    recover,
+    regular_files,
+    replacing,
+    seal_file,
+    seal_store,
+    sealed,
+    store_sealed,
+    without_seal,
+)
 from drystone._messages import require
 from drystone.errors import DamagedError
 from drystone.table import blocks
@@ -47,7 +58,8 @@ __all__ = [
     "to_dataset",
 ]
 
-FORMAT, VERSION = "drystone-table", 1
+# Version 1 had no seal, or one of the arrays alone.
+FORMAT, VERSION, UNSEALED = "drystone-table", 2, 1
 # Bytes of a block of rows of one statistic of all members: what is worked on at a time.
 BLOCK = 2**26
 # The axes of every array of a file. Data have further ones.
@@ -71,7 +83,8 @@ def to_dataset(table: Table) -> xarray.Dataset:
         coords["level"] = sorted(quantiles)
         arrays["quantiles"] = np.stack([quantiles[level] for level in coords["level"]])
     data = {name: (named_axes(AXES[name], array.ndim), array) for name, array in arrays.items()}
-    return xarray.Dataset(data, coords, _attributes(table.left_out, table.S, table.lacking, table.likelihoods))
+    attributes = _attributes(table.left_out, table.S, table.lacking, table.likelihoods)
+    return xarray.Dataset(data, coords, {**attributes, "version": UNSEALED})
 
 
 def from_dataset(dataset: xarray.Dataset) -> dict[str, Any]:
@@ -150,9 +163,11 @@ def save(table: Table, path: str | os.PathLike[str]) -> None:
     if _suffix(path) == ".nc":
         # Names travel as attributes, as they do in Zarr, whose specification has no arrays of strings yet.
         dataset = to_dataset(table).drop_vars(["member", "parameter"])
-        dataset = dataset.assign_attrs(member=list(table.names), parameter=list(table.parameters))
+        names = {"member": list(table.names), "parameter": list(table.parameters)}
+        dataset = dataset.assign_attrs(version=VERSION, **names)
         with replacing(path) as temporary:
             dataset.to_netcdf(temporary, engine="h5netcdf")
+            seal_file(temporary)
         return
     with Writer(path, table.N, table.names, table.parameters) as new:
         start, new.left_out, new.S, new.likelihoods = 0, table.left_out, table.S, table.likelihoods
@@ -185,11 +200,37 @@ def open_rows(path: str | os.PathLike[str], memory: int) -> StoredRows:
     require("zarr", "files", "a `.zarr` table")
     store = Store(str(path.resolve()))
     with reading(path):
+        open_store(path)
         attributes = store.attributes
-        if sum(file.stat().st_size for file in path.rglob("*")) <= memory:  # a larger one would be read twice
-            check_seal(path, attributes)
-    check_format(attributes)
-    return StoredRows(store, np.arange(len(attributes["member"])), range(store.array("theta").shape[0]), memory)
+        check_format(attributes)
+        has_seal = "seal" in attributes
+        if sum(regular_files(path).values()) <= memory:  # a larger one would be read twice
+            has_seal = store_sealed(path)
+        _check_sealed(path, has_seal, attributes)
+        _check_shapes(store)
+        rows = range(store.array("theta").shape[0])
+    return StoredRows(store, np.arange(len(attributes["member"])), rows, memory)
+
+
+def _check_sealed(path: Path, has_seal: bool, attributes: Mapping[Any, Any]) -> None:
+    """Raise if a table has no seal although its version has one."""
+    if not has_seal and int(attributes.get("version", 0)) > UNSEALED:
+        raise without_seal(path)
+
+
+def _check_shapes(store: Store) -> None:
+    """Raise if the arrays of a store do not fit each other and the names in its attributes."""
+    sizes: dict[str, int] = {
+        letter: len(store.attributes[dim]) for letter, dim in zip("Kd", dimensions("Kd"), strict=True)
+    }
+    for name, axes in {**AXES, "level": "L"}.items():
+        if name in store.group:
+            shape = store.array(name).shape
+            if len(shape) < len(axes) or (name != "y" and len(shape) > len(axes)):
+                raise ValueError(f"`{name}` has shape {shape}; expected {len(axes)} axes.")
+            for letter, size in zip(axes, shape, strict=False):
+                if sizes.setdefault(letter, size) != size:
+                    raise ValueError(f"`{name}` has shape {shape}; expected {letter} = {sizes[letter]}.")
 
 
 class Writer:
@@ -316,6 +357,7 @@ class Writer:
             chunks=(*(1 for _ in before), chunk, *rest),
             compressors=None,
             fill_value=np.nan if values.dtype.kind == "f" else 0,  # what Zarr reads if a chunk is lost
+            config={"write_empty_chunks": True},  # so that none that is missing was meant to be
             dimension_names=named_axes(AXES[name], values.ndim),
         )
 
@@ -339,26 +381,25 @@ class Writer:
             self._group.create_array("level", data=levels, dimension_names=("level",))
         named = dict(zip(dimensions("Kd"), (self.names, list(parameters)), strict=True))
         self._group.attrs.update({**_attributes(self.left_out, self.S, lacking, self.likelihoods), **named})
-        seal(self._temporary)
+        seal_store(self._temporary)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the arguments of the table that a file holds."""
     read = _read_zarr if _suffix(path) == ".zarr" else _read_netcdf
-    with reading(path):
-        contents = read(Path(path))
-    return _arguments(*contents)
+    return _arguments(*read(Path(path)))
 
 
 @contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     """Read a table in the body: raise if there is none, and turn any error into one that says it is damaged."""
+    _suffix(path)
     recover(path)
     if not Path(path).exists():
         raise FileNotFoundError(f"no table at {os.fspath(path)!r}.")
     try:
         yield
-    except DamagedError:
+    except (DamagedError, ImportError, PermissionError):
         raise
     except Exception as error:  # each library has errors of its own for files it cannot make sense of
         raise DamagedError(f"{os.fspath(path)!r} cannot be read as a table: {error}") from error
@@ -366,18 +407,24 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def _read_zarr(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:
     """Read attributes and arrays by Zarr alone: importing xarray and pandas would take half a second more."""
-    import zarr
-
-    group = zarr.open_group(path, mode="r")
-    check_seal(path, group.attrs)
-    return dict(group.attrs), {name: np.asarray(array[...]) for name, array in group.arrays()}
+    group = open_store(path)
+    attributes = group.attrs.asdict()
+    check_format(attributes)
+    _check_sealed(path, store_sealed(path), attributes)
+    return attributes, {name: np.asarray(array[...]) for name, array in group.arrays()}
 
 
 def _read_netcdf(path: Path) -> tuple[Mapping[Any, Any], dict[str, np.ndarray]]:
+    has_seal = sealed(path)
+    with open_hdf5(path):
+        pass
     import xarray
 
     with xarray.open_dataset(path, engine="h5netcdf") as dataset:
-        return dataset.attrs, {str(name): dataset[name].values for name in dataset.variables}
+        check_format(dataset.attrs)
+        _check_sealed(path, has_seal, dataset.attrs)
+        known = (*AXES, "level", *dimensions("Kd"))
+        return dataset.attrs, {name: dataset[name].values for name in known if name in dataset.variables}
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:

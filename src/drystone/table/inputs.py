@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, checked
+from drystone._messages import count_and_first_few
 from drystone.table.statistics import level_key
 
 if TYPE_CHECKING:
@@ -18,7 +20,9 @@ __all__ = [
     "Levels",
     "Selection",
     "as_levels",
+    "check_increasing",
     "check_shares",
+    "check_symmetric",
     "each_level",
     "flat_data",
     "positions",
@@ -27,6 +31,8 @@ __all__ = [
     "unique_names",
 ]
 
+# Relative error of single precision, with a margin.
+TOLERANCE = 1e-4
 # Members (by name, position, mask or slice) or rows (by position, mask or slice); None for all.
 Selection = ArrayLike | slice | None
 
@@ -48,6 +54,32 @@ def check_shares(rank: np.ndarray) -> None:
             "`rank` must be in [0, 1]: the share of draws ≤ theta; got values from "
             f"{finite.min():g} to {finite.max():g}. Divide integer ranks by S."
         )
+
+
+def check_symmetric(cov: np.ndarray) -> None:
+    """Raise if covariances are not symmetric, beyond single precision; what is not finite is not looked at."""
+    with np.errstate(invalid="ignore"):
+        for of_member in cov:  # one by one, as they may be large
+            spread = np.sqrt(np.abs(np.diagonal(of_member, axis1=1, axis2=2)))
+            allowed = TOLERANCE * spread[:, :, None] * spread[:, None, :]
+            bad = (np.abs(of_member - of_member.swapaxes(1, 2)) > allowed).any((1, 2))
+            if bad.any():
+                rows = count_and_first_few(np.flatnonzero(bad))
+                raise ValueError(f"`cov` must be symmetric; that of a member is not in rows {rows}.")
+
+
+def check_increasing(quantiles: Mapping[float, np.ndarray]) -> None:
+    """Raise if quantiles of a higher level lie below those of a lower one, beyond single precision."""
+    for low, high in pairwise(sorted(quantiles)):
+        with np.errstate(invalid="ignore"):
+            for below, above in zip(quantiles[low], quantiles[high], strict=True):
+                bad = (below - above > TOLERANCE * (1 + np.abs(below) + np.abs(above))).any(1)
+                if bad.any():
+                    rows = count_and_first_few(np.flatnonzero(bad))
+                    raise ValueError(
+                        f"`quantiles` must increase with their level; those of a member at {low:g} lie above "
+                        f"those at {high:g} in rows {rows}. Sort them along the levels."
+                    )
 
 
 def unique_names(argument: str, names: Sequence[str] | None, size: int, stem: str) -> tuple[str, ...]:

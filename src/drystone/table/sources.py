@@ -111,7 +111,7 @@ class Store:
         """The opened store."""
         import zarr
 
-        return zarr.open_group(self.path, mode="r")
+        return zarr.open_group(self.path, mode="r", zarr_format=3, use_consolidated=False)
 
     @cached_property
     def attributes(self) -> dict[str, Any]:

@@ -17,7 +17,15 @@ from drystone._arrays import as_numpy, checked
 from drystone._messages import count_and_first_few
 from drystone.estimate import effective_rows
 from drystone.table import blocks, disk
-from drystone.table.inputs import Selection, check_shares, positions, scaled_weights, unique_names
+from drystone.table.inputs import (
+    Selection,
+    check_increasing,
+    check_shares,
+    check_symmetric,
+    positions,
+    scaled_weights,
+    unique_names,
+)
 from drystone.table.join import joined
 from drystone.table.sources import MemoryRows, StoredRows
 from drystone.table.statistics import (
@@ -425,7 +433,8 @@ class Table:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Table:
         """Read what :meth:`save` wrote into memory."""
-        return cls(**disk.load(path))
+        with disk.reading(path):
+            return cls(**disk.load(path))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], memory: int = 2**30) -> Table:
@@ -437,22 +446,24 @@ class Table:
 
         Args:
             path: what :meth:`save` or :meth:`create` wrote.
-            memory: bytes that may be read at once.
+            memory: bytes that may be read at once. :func:`drystone.stack` takes no more than these, beyond a few
+                blocks of rows of 64 MB, with all that it makes of them.
         """
         source = disk.open_rows(path, memory)
         attributes, store = source.store.attributes, source.store
-        weights = store.read_rows("row_weights", source.rows) if "row_weights" in store.group else None
-        table = cls.__new__(cls)
-        table._fill(
-            source,
-            tuple(attributes["member"]),
-            tuple(attributes["parameter"]),
-            None if weights is None else scaled_weights(weights, source.N),
-            disk.left_out(attributes),
-            store.array("draws").shape[2] if "draws" in source.keys else attributes.get("S"),
-            disk.lacking(attributes) or {},
-            disk.likelihoods(attributes),
-        )
+        with disk.reading(path):
+            weights = store.read_rows("row_weights", source.rows) if "row_weights" in store.group else None
+            table = cls.__new__(cls)
+            table._fill(
+                source,
+                unique_names("names", attributes["member"], len(source.members), "member"),
+                unique_names("parameters", attributes["parameter"], store.array("theta").shape[1], "theta"),
+                None if weights is None else scaled_weights(weights, source.N),
+                disk.left_out(attributes),
+                store.array("draws").shape[2] if "draws" in source.keys else attributes.get("S"),
+                disk.lacking(attributes) or {},
+                disk.likelihoods(attributes),
+            )
         return table
 
     @staticmethod
@@ -523,6 +534,9 @@ def _checked_statistics(values: Mapping[str, Any], sizes: dict[str, int]) -> dic
         raise ValueError(f"a Table needs at least one row of each kind; got sizes {sizes}.")
     if "rank" in statistics:
         check_shares(statistics["rank"])
+    if "cov" in statistics:
+        check_symmetric(statistics["cov"])
+    check_increasing({key: array for key, array in statistics.items() if isinstance(key, float)})
     return statistics
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import warnings
 from collections import defaultdict
@@ -10,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from zipfile import BadZipFile
 
 import numpy as np
 
-from drystone._files import recover, replacing
+from drystone._files import read_npz, recover, regular_files, write_npz
 from drystone._resume import Record, continue_or_start
+from drystone.errors import DamagedError
 from drystone.table import Table
 from drystone.table.statistics import Key, as_arguments, name_of
 from drystone.tabulation.job import Job, Part, too_slow
@@ -202,13 +203,15 @@ def _concatenated(header: TableHeader) -> dict[str, Any]:
     return {name: np.concatenate([part[name] for part in parts], int(name == "log_f")) for name in parts[0]}
 
 
+# Longest name of a member that is used in the names of its parts.
+LONGEST_NAME = 150
 # Most bytes of a table that is read into memory; a larger one stays on disk.
 MEMORY = 2**32
 
 
 def read_table(path: Path) -> Table:
     """Return a table; one of more than 4 GiB stays on disk."""
-    size = sum(file.stat().st_size for file in path.rglob("*"))
+    size = sum(regular_files(path).values())
     return Table.load(path) if size <= MEMORY else Table.open(path, MEMORY)
 
 
@@ -249,16 +252,14 @@ class StoredParts:
             return None
         try:
             return Part(_read(path))
-        except (ValueError, OSError, EOFError, BadZipFile) as error:
+        except (DamagedError, OSError) as error:
             warnings.warn(f"'{path}' cannot be read ({error}); it is made again.", stacklevel=2)
             return None
 
     def add(self, job: Job, part: Part) -> None:
         """Write a part; failed members have none and are tried again when the work continues."""
         path = self._path(job.member.name, job.start, len(job.theta))
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            arrays: dict[str, Any] = {str(key): array for key, array in part.statistics.items()}
-            np.savez(file, **arrays)
+        write_npz(path, {str(key): array for key, array in part.statistics.items()})
 
     def table(self, header: TableHeader) -> Table:
         """Write the table member by member, remove the parts, and return the table."""
@@ -295,12 +296,14 @@ class StoredParts:
         yield from ((key, np.concatenate([part[key] for part in parts])[None]) for key in keys)
 
     def _path(self, name: str, start: int, rows: int) -> Path:
-        return self.parts / f"{quote(name, safe='')}-{start}-{rows}.npz"
+        quoted = quote(name, safe="")
+        if len(quoted) > LONGEST_NAME:  # a file's name has at most 255 bytes
+            quoted = hashlib.sha256(name.encode()).hexdigest()
+        return self.parts / f"{quoted}-{start}-{rows}.npz"
 
 
 def _read(path: Path) -> dict[Key, np.ndarray]:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        return {_key(name): arrays[name] for name in arrays.files}
+    return {_key(name): array for name, array in read_npz(path).items()}
 
 
 def _key(name: str) -> Key:

@@ -17,9 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
-from drystone._files import check, digest, naming_full_disk, replacing
+from drystone._files import (
+    append_text,
+    check,
+    digest,
+    naming,
+    open_regular,
+    read_sealed_json,
+    read_text,
+    replacing,
+    without_seal,
+    write_sealed_json,
+)
 from drystone.errors import DamagedError
 from drystone.flows.architecture import Architecture
 from drystone.flows.flow import Flow
@@ -36,7 +48,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Stored", "save", "save_diverged", "scan"]
 
-FORMAT = 1
+# Format 1 had no checksum of the description.
+FORMAT, UNSEALED = 2, 1
+# Fields of an architecture that decide how many parameters it has.
+SIZES = ("family", "features", "context", "transforms", "units", "layers", "bins")
 TIMINGS = "timings.jsonl"
 # Fields of a configuration that version 0.1 wrote under another name.
 RENAMED = {"averaging": "ema_decay"}
@@ -65,7 +80,7 @@ def save(member: TrainedMember | TrainedLikelihood, directory: Path, fingerprint
         "configuration": asdict(member.configuration),
         "history": {key: value for key, value in asdict(member.history).items() if key != "seconds"},
     }
-    _write_json(directory / f"{member.name}.json", description)
+    write_sealed_json(directory / f"{member.name}.json", description)
 
 
 def _settings_of_posterior(member: TrainedMember) -> dict[str, Any]:
@@ -117,32 +132,27 @@ def _arrays_of_likelihood(member: TrainedLikelihood) -> State:
 def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
     """Record that a member diverged, so that resumed training does not try it again."""
     description = {"format": FORMAT, "name": name, "fingerprint": fingerprint, "diverged": True}
-    _write_json(directory / f"{name}.json", description)
+    write_sealed_json(directory / f"{name}.json", description)
 
 
 def _note_time(directory: Path, member: TrainedMember | TrainedLikelihood) -> None:
     path = directory / TIMINGS
-    with naming_full_disk(path), path.open("a") as file:
-        file.write(json.dumps({"name": member.name, "seconds": member.history.seconds}) + "\n")
+    with naming(path):
+        append_text(path, json.dumps({"name": member.name, "seconds": member.history.seconds}) + "\n")
 
 
 def _seconds(directory: Path, name: str) -> float:
     """Return the duration of a member's training from the last line that has it; NaN if none has."""
     path = directory / TIMINGS
     seconds = math.nan
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in read_text(path).splitlines() if path.exists() else ():
         try:
             entry = json.loads(line)
-        except json.JSONDecodeError:  # the process was killed while it wrote this line
+            if entry["name"] == name:
+                seconds = float(entry["seconds"])
+        except (ValueError, TypeError, KeyError, RecursionError):  # killed while it wrote this line
             continue
-        if entry["name"] == name:
-            seconds = float(entry["seconds"])
     return seconds
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1))
 
 
 @dataclass(frozen=True)
@@ -198,10 +208,23 @@ class Stored:
     def load(self) -> TrainedMember | TrainedLikelihood:
         """Return the member, with its arrays read."""
         self.check()
-        arrays = safetensors.load_file(self.path.with_suffix(".safetensors"))
+        path = self.path.with_suffix(".safetensors")
+        try:
+            return self._member(_load_arrays(path))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, DamagedError) or (self.description.get("embedding") and self.embedding is None):
+                raise
+            raise DamagedError(
+                f"{self.path} or {path.name} is damaged ({type(error).__name__}: {error})."
+            ) from error
+
+    def _member(self, arrays: State) -> TrainedMember | TrainedLikelihood:
         architecture = dict(self.description["architecture"])
         if architecture["orders"] is not None:
             architecture["orders"] = tuple(tuple(order) for order in architecture["orders"])
+        # Before anything of the sizes in the description is made: the vector of parameters is in memory already.
+        if Architecture.count(**{name: architecture[name] for name in SIZES}) != arrays["flow"].size:
+            raise ValueError(f"`architecture` has other than the {arrays['flow'].size} parameters of the flow")
         flow = Flow(Architecture(**architecture), arrays["flow"])
         support = Support(arrays["support.lower"], arrays["support.upper"], self.linear)
         if self.description.get("target") == "likelihood":
@@ -261,14 +284,27 @@ def _snapshots(arrays: State) -> dict[int, State]:
 def read(path: Path, embedding: Callable[[], nn.Module] | None = None) -> Stored:
     """Read the description of one member."""
     try:
-        description = json.loads(path.read_text())
-    except ValueError as error:
-        raise DamagedError(
-            f"{path} is not a complete JSON file ({error}). Remove it to train the member again."
-        ) from None
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        description, has_checksum = read_sealed_json(path)
+    except DamagedError as error:
+        raise DamagedError(f"{error} Remove it to train the member again.") from None
+    if description.get("format") not in (UNSEALED, FORMAT):
         raise ValueError(f"{path} is not a member of format {FORMAT}; was it written by a later version?")
+    if not has_checksum and description["format"] > UNSEALED:
+        raise without_seal(path)
+    expected = {"name": str, "fingerprint": str, "diverged": bool}
+    if not all(isinstance(description.get(key), kind) for key, kind in expected.items()):
+        raise DamagedError(f"{path} is damaged: it has no {', '.join(expected)}.")
     return Stored(path, description, embedding)
+
+
+def _load_arrays(path: Path) -> State:
+    """Read the arrays of a member; its header is compared with the size of the file by the library."""
+    with open_regular(path) as file:
+        content = file.read()
+    try:
+        return safetensors.load(content)
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedError(f"{path} is damaged: it cannot be read as arrays ({error}).") from error
 
 
 def scan(directory: Path, embedding: Callable[[], nn.Module] | None = None) -> tuple[list[Stored], list[str]]:
