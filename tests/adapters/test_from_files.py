@@ -48,7 +48,11 @@ def test_draws_are_read_when_they_are_looked_at(directory):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_statistics_data_and_names_come_back(tmp_path, suffix):
     rng = np.random.default_rng(0)
-    held = {"rank": rng.random((4, 2)), "mean": rng.normal(size=(4, 2)), "cov": rng.normal(size=(4, 2, 2))}
+    held = {
+        "rank": rng.random((4, 2)),
+        "mean": rng.normal(size=(4, 2)),
+        "cov": np.stack([np.eye(2) + k for k in range(4)]),
+    }
     low, y = rng.normal(size=(4, 2)), rng.normal(size=(4, 3, 2))
     for name in ("a", "b"):
         path = tmp_path / f"job_{name}{suffix}"
