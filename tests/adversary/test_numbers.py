@@ -21,15 +21,6 @@ def test_covariances_that_are_not_symmetric_are_refused():
         ds.Table(table.theta, mean=table.mean, cov=cov)
 
 
-def test_quantiles_that_cross_are_refused():
-    low, high = np.zeros((2, 4, 1)), np.ones((2, 4, 1))
-    high[0, 3] = np.nan
-    ds.Table(np.zeros((4, 1)), quantiles={0.9: high, 0.1: low})
-    high[1, 3] = -1
-    with pytest.raises(ValueError, match=r"those of a member at 0.1 lie above those at 0.9 in rows 1 \(3\)"):
-        ds.Table(np.zeros((4, 1)), quantiles={0.9: high, 0.1: low})
-
-
 def test_brain_floats_are_numbers():
     table = make_table(K=2, N=8)
     halved = torch.tensor(table.log_q).to(torch.bfloat16)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,6 @@ __all__ = [
     "Levels",
     "Selection",
     "as_levels",
-    "check_increasing",
     "check_shares",
     "check_symmetric",
     "each_level",
@@ -66,20 +64,6 @@ def check_symmetric(cov: np.ndarray) -> None:
             if bad.any():
                 rows = count_and_first_few(np.flatnonzero(bad))
                 raise ValueError(f"`cov` must be symmetric; that of a member is not in rows {rows}.")
-
-
-def check_increasing(quantiles: Mapping[float, np.ndarray]) -> None:
-    """Raise if quantiles of a higher level lie below those of a lower one, beyond single precision."""
-    for low, high in pairwise(sorted(quantiles)):
-        with np.errstate(invalid="ignore"):
-            for below, above in zip(quantiles[low], quantiles[high], strict=True):
-                bad = (below - above > TOLERANCE * (1 + np.abs(below) + np.abs(above))).any(1)
-                if bad.any():
-                    rows = count_and_first_few(np.flatnonzero(bad))
-                    raise ValueError(
-                        f"`quantiles` must increase with their level; those of a member at {low:g} lie above "
-                        f"those at {high:g} in rows {rows}. Sort them along the levels."
-                    )
 
 
 def unique_names(argument: str, names: Sequence[str] | None, size: int, stem: str) -> tuple[str, ...]:

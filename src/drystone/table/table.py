@@ -19,7 +19,6 @@ from drystone.estimate import effective_rows
 from drystone.table import blocks, disk
 from drystone.table.inputs import (
     Selection,
-    check_increasing,
     check_shares,
     check_symmetric,
     positions,
@@ -536,7 +535,6 @@ def _checked_statistics(values: Mapping[str, Any], sizes: dict[str, int]) -> dic
         check_shares(statistics["rank"])
     if "cov" in statistics:
         check_symmetric(statistics["cov"])
-    check_increasing({key: array for key, array in statistics.items() if isinstance(key, float)})
     return statistics
 
 
