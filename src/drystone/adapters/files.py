@@ -44,8 +44,8 @@ SUFFIXES = (".npz", ".zarr", *HDF5)
 MEMBER = "drystone-member"
 # Libraries that read and write each format; the other formats are HDF5.
 LIBRARIES = {".npz": (), ".zarr": ("zarr",)}
-# The axes of each array, as in a table without K: N simulations, S draws, d parameters, L levels. Shared points are
-# those of all members, so that no member's file has them.
+# The axes of each array, as in a table without K: N simulations, S draws, d parameters, L levels. Shared
+# points are of all members, so that no member's file has them.
 STATISTICS = {name: statistic.axes.replace("K", "") for name, statistic in SCHEMA.items() if name != "log_f"}
 AXES = {**STATISTICS, "levels": "L", "theta": ROW_ARRAYS["theta"], "y": ROW_ARRAYS["y"]}
 
