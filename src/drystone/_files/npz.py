@@ -7,15 +7,16 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from drystone._files.regular import open_regular
 from drystone._files.seals import LENGTH, seal_file, sealed, without_seal
 from drystone._files.stores import check_size
 from drystone._files.whole import replacing
 from drystone.errors import DamagedError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["open_npz", "read_npz", "write_npz"]
 
@@ -25,6 +26,8 @@ SEALED = "drystone_sealed"
 
 def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an archive with a seal, whole or not at all."""
+    import numpy as np  # within functions: the command's help imports this module
+
     with replacing(path) as temporary:
         with temporary.open("wb") as file:  # NumPy would add a suffix to a path
             np.savez(file, allow_pickle=False, **{**arrays, SEALED: np.array(1)})
@@ -36,6 +39,8 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 @contextmanager
 def open_npz(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
     """Yield the arrays of an archive, each read on access; raise :class:`DamagedError` if it was changed."""
+    import numpy as np
+
     has_seal = sealed(path)
     # Opened here, because NumPy does not close a file that it cannot read.
     with open_regular(path, follow=True) as binary:
@@ -67,7 +72,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         raise DamagedError(f"{path} is damaged: it cannot be read as arrays ({error}).") from error
 
 
-class _Arrays(Mapping[str, np.ndarray]):
+class _Arrays(Mapping[str, Any]):
     """The arrays of an open archive."""
 
     def __init__(self, file: Any, names: list[str]) -> None:
@@ -105,6 +110,8 @@ def _checked_names(path: Path, archive: zipfile.ZipFile) -> list[str]:
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], np.dtype]:
+    import numpy as np
+
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)

@@ -82,7 +82,8 @@ def open_regular(path: Path, mode: str = "rb", *, follow: bool = False) -> Itera
 def read_text(path: Path, *, follow: bool = False) -> str:
     """Return the text of a regular file as it is; raise :class:`DamagedError` if it is too large or not UTF-8."""
     with open_regular(path, follow=follow) as file:
-        content = file.read(LARGEST_TEXT + 1)
+        # Not more than there is: Python takes the memory before it reads.
+        content = file.read(min(os.fstat(file.fileno()).st_size, LARGEST_TEXT) + 1)
     if len(content) > LARGEST_TEXT:
         raise DamagedError(f"{path} has more than {LARGEST_TEXT // 2**20} MiB, which no such file has.")
     try:

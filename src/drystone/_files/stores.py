@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from drystone._files.regular import open_regular, read_json, regular_files
 from drystone._files.seals import ROOT
 from drystone.errors import DamagedError
@@ -23,13 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SMALL", "check_size", "open_store"]
 
-TYPES = (
-    "bool",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    "float16",
-    "float32",
-    "float64",
-)
+# Bytes of a number of each type.
+TYPES = {"bool": 1} | {f"{kind}{8 * n}": n for kind in ("int", "uint") for n in (1, 2, 4, 8)}
+TYPES |= {"float16": 2, "float32": 4, "float64": 8}
 COMPRESSORS = ("zstd", "blosc")
 # Arrays of fewer bytes may be compressed to nothing; larger ones to one part in RATIO.
 SMALL, RATIO = 2**28, 1000
@@ -96,7 +90,7 @@ def _checked_array(array: Path, chunks: Mapping[str, int], complete: bool) -> in
     if len(shape) != len(chunk) or min(shape, default=0) < 0 or min(chunk, default=1) < 1:
         raise DamagedError(f"{array} is damaged: shape {shape} in chunks of {chunk}.")
     count = math.prod(-(-n // c) for n, c in zip(shape, chunk, strict=True))
-    size = math.prod(chunk) * np.dtype(kind).itemsize
+    size = math.prod(chunk) * TYPES[kind]
     extra = 4 if "crc32c" in codecs else 0
     for name, stored in chunks.items():
         held = stored - extra if compressor is None else _held(array / name, compressor)
