@@ -6,6 +6,7 @@ simplex. Derivatives are automatic.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,6 +30,12 @@ from drystone.solvers.solver import Solution, Solver, Status, needs_critic, tole
 from drystone.table import Table, blocks
 
 __all__ = ["ProjectedGradient", "differentiated", "simplex_starts", "single_member_scores", "soft_width"]
+
+# A search on a score with kinks: its longest and shortest steps on the simplex, the most values from one start. A
+# value takes time in proportion to the table, so that large ones are searched less: in all at most
+# VALUES_TIMES_SIZE over the size K·N·d, but at least FEWEST_VALUES.
+LONGEST, SHORTEST, MOST_VALUES = 0.25, 0.0005, 600
+VALUES_TIMES_SIZE, FEWEST_VALUES = 2e7, 300
 
 
 def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarray]:
@@ -141,7 +148,7 @@ class ProjectedGradient(Solver[SimplexForm, Score]):
         # Relative to a loss near the one that is reached, not to that of weights nobody would choose.
         tol = tolerance(tol, score, exact.value(best.weights))
         if not score.smooth:  # curvature means nothing at kinks
-            return _kinked(Barrier(exact, c) if c > 0 else exact, best, table, form, score)
+            return _kinked(Barrier(exact, c) if c > 0 else exact, best, table, form, score, seed)
         minimum = newton_simplex(problem, best.weights, tol, self.newton)
         if c == 0:
             minimum = drop_negligible_weights(problem, minimum, tol)
@@ -175,16 +182,54 @@ class ProjectedGradient(Solver[SimplexForm, Score]):
         return min(ends, key=lambda end: problem.value(end.weights))
 
 
-def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score: Score) -> Solution:
+def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score: Score, seed: int) -> Solution:
     """Return the result for a softened score: never worse, unsoftened, than one member or uniform weights.
 
     Where a score has kinks its slope jumps, so nothing can be asked of its stationarity.
     """
     vertex = np.eye(table.K)[_best_alone(table, score, form)]
     with np.errstate(divide="ignore"):
-        weights = min((end.weights, np.full(table.K, 1 / table.K), vertex), key=exact.value)
-    note = "found by projected gradients on a softened score: good, not certified, not the last digit."
+        starts = sorted((end.weights, np.full(table.K, 1 / table.K), vertex), key=exact.value)
+        rng, weights = np.random.default_rng(seed), starts[0]
+        left = max(FEWEST_VALUES, int(VALUES_TIMES_SIZE / (table.K * table.N * table.d)))
+        for start in starts:
+            if left > 0:
+                reached, taken = _compass_search(exact, start, min(left, MOST_VALUES), rng)
+                weights, left = min((weights, reached), key=exact.value), left - taken
+    note = (
+        "found by projected gradients on a softened score and a search on the exact one: good, not certified, not "
+        "the last digit."
+    )
     return Solution({"weights": weights}, None, end.gap, Status.CONVERGED, end.iterations, note)
+
+
+def _compass_search(
+    problem: Problem, w: np.ndarray, most: int, rng: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """Move weight from one member to another, or to one from all, while that lowers the value; then less of it.
+
+    Returns the weights and how many values it took, at most ``most``.
+    """
+    value, step, left = problem.value(w), LONGEST, most - 1
+    while step >= SHORTEST and left > 0:
+        lowered = False
+        moves = list(_moves(w))
+        for k in rng.permutation(len(moves))[:left]:
+            moved = w + step * moves[k]
+            candidate = np.maximum(moved, 0.0) / np.maximum(moved, 0.0).sum()
+            reached, left = problem.value(candidate), left - 1
+            if reached < value:
+                w, value, lowered = candidate, reached, True
+        step = step if lowered else step / 2
+    return w, most - left
+
+
+def _moves(w: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield directions from one member with weight to another, and from all to one."""
+    vertices = np.eye(len(w))
+    for j, to in enumerate(vertices):
+        yield to - w
+        yield from (to - vertices[i] for i in np.flatnonzero(w) if i != j)
 
 
 def soft_width(table: Table) -> torch.Tensor:

@@ -1,0 +1,37 @@
+"""Mixtures for scores with kinks."""
+
+import numpy as np
+import pytest
+
+import drystone as ds
+from drystone.forms.view import view_of
+
+
+def table_of(*members, rows=300, n=60, seed=0):
+    """A table of members (shift, spread) of a standard normal about y in two dimensions."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=(rows, 2))
+    theta = y + rng.normal(size=y.shape)
+    noise = rng.normal(size=(len(members), rows, n, 2))
+    return ds.Table(
+        theta, draws=np.stack([y[:, None] + b + s * e for (b, s), e in zip(members, noise, strict=True)])
+    )
+
+
+def interval_score(table, weights):
+    return float(ds.IntervalScore()(view_of(ds.Mixture(), {"weights": np.asarray(weights)}, table)))
+
+
+@pytest.mark.parametrize("members", [((-0.8, 0.7), (0.9, 0.8)), ((0.1, 2.5), (-0.4, 0.6))])
+def test_two_members_for_intervals_are_near_the_best_of_all_weights(members):
+    table = table_of(*members)
+    best = min(interval_score(table, (w, 1 - w)) for w in np.linspace(0, 1, 201))
+    assert ds.stack(table, score=ds.IntervalScore()).loss < 1.002 * best
+
+
+def test_a_hopeless_member_costs_nothing_in_intervals():
+    table = table_of((-0.8, 0.7), (0.9, 0.8), (0.1, 1.5), (1e6, 1.0))
+    without = ds.stack(table.select(members=table.names[:3]), score=ds.IntervalScore())
+    fit = ds.stack(table, score=ds.IntervalScore())
+    assert fit.weights[-1] == 0
+    assert fit.loss <= without.loss
