@@ -85,7 +85,7 @@ class Minimax(Solver[Form, Score]):
             chosen, params = least, {"weights": weights}
             taken = form if isinstance(form, Mixture) else Mixture()
         listed = ", ".join(f"{name} {estimate}" for name, estimate in estimates)
-        note = f"kept {chosen}; held-out Jensen–Shannon on {len(game.held_out)} rows: {listed}."
+        note = f"kept {chosen}; held-out Jensen–Shannon (lower bounds) on {len(game.held_out)} rows: {listed}."
         arrays = {name: value.numpy() for name, value in params.items()}
         return Solution(arrays, None, None, Status.HELD_OUT, self.rounds, note, taken, chosen)
 
@@ -116,8 +116,10 @@ class Side(ABC):
     @abstractmethod
     def draws(
         self, params: dict[str, Tensor], members: Tensor, rows: Tensor, rng: np.random.Generator
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return draws for some rows, (n, m, d), and their weights (m,), or None if they weigh the same.
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return draws for some rows, (n, m, d), their weights, and the members' draws that they are made of.
+
+        The weights are (m,), or None if all are the same; the members' draws are (n, 1, o, d).
 
         Args:
             params: the parameters.
@@ -149,11 +151,11 @@ class MixtureSide(Side):
 
     def draws(
         self, params: dict[str, Tensor], members: Tensor, rows: Tensor, rng: np.random.Generator
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Return one draw of each member for each row, and the members' weights."""
-        _, K, M, _ = members.shape
-        s = torch.as_tensor(rng.integers(M, size=(len(rows), K)))
-        return members[rows[:, None], torch.arange(K), s], params["weights"].float()
+        s = torch.as_tensor(rng.integers(members.shape[2], size=len(rows)))
+        draws = members[rows, :, s]
+        return draws, params["weights"].float(), draws[:, None]
 
     def penalty(self, params: dict[str, Tensor], table: Table) -> Tensor:
         """Return that of the Dirichlet prior on the weights."""
@@ -188,10 +190,13 @@ class SampleSide(Side):
 
     def draws(
         self, params: dict[str, Tensor], members: Tensor, rows: Tensor, rng: np.random.Generator
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return eight combined draws for each row, all of the same weight."""
-        s = torch.as_tensor(rng.integers(members.shape[2], size=8))
-        return params["offset"] + torch.einsum("kij,nksj->nsi", params["matrix"], members[rows][:, :, s]), None
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return up to eight combined draws for each row, all of the same weight."""
+        M = members.shape[2]
+        s = torch.as_tensor(rng.permutation(M)[: min(8, M // 2)])
+        origin = members[rows][:, :, s]
+        draws = params["offset"] + torch.einsum("kij,nksj->nsi", params["matrix"], origin)
+        return draws, None, origin.flatten(1, 2)[:, None]
 
 
 # The side of each form that can play.
@@ -221,9 +226,15 @@ class Game:
                 f"JensenShannon needs some tens of rows to play on and to judge by; got N = {table.N}."
             )
         self.held_out, self.played = np.sort(order[:cut]), np.sort(order[cut:])
-        self.rows, self.rng, self.features = table.select(rows=self.played), rng, Features(table)
+        self.rows, self.rng = table.select(rows=self.played), rng
         self.theta, self.a = torch.as_tensor(table.theta), torch.as_tensor(table.row_weights)
         self.draws = first_draws(table, 64).transpose(0, 1)  # (N, K, M, d)
+        if self.draws.shape[2] < 3:
+            raise ValueError(
+                "JensenShannon compares a draw with others of its member; it needs at least 3 draws, got "
+                f"{self.draws.shape[2]}. Keep more in the table."
+            )
+        self.features = Features(table, self.draws.flatten(1, 2))
         self.side = _side_of(form)(form, self.rows, seed)
         self.form = self.side.form
         # Weights need softened steps only where a score has steps of its own.
@@ -235,20 +246,21 @@ class Game:
         side = self.side
         x = side.start.clone().requires_grad_()
         stack = torch.optim.Adam([x], learning_rate * side.rate)
-        inputs = self.features(self.theta[:1], torch.zeros(1, dtype=torch.long)).shape[-1]
-        critic = Critic(inputs, self.js.hidden, 3e-3, self.seed)
+        critic = Critic(self.features.size, self.js.hidden, 3e-3, self.seed)
         path = [x.detach().clone()]
         for _ in range(rounds):
             for _ in range(critic_steps):
                 rows = self._batch()
                 with torch.no_grad():
-                    draws, weights = side.draws(side.params(x), self.draws, rows, self.rng)
-                    truth, fake = self.features(self.theta[rows], rows), self.features(draws, rows)
+                    draws, weights, origin = side.draws(side.params(x), self.draws, rows, self.rng)
+                    truth = self.features(self.theta[rows], rows, origin[:, 0])
+                    fake = self.features(draws, rows, origin)
                 critic.step(truth, fake, self.a[rows].float(), weights)
             rows = self._batch()
             stack.zero_grad()
-            draws, weights = side.draws(side.params(x), self.draws, rows, self.rng)
-            penalty = -softplus(critic.logit(self.features(draws, rows)))  # log(1 − D): the stack wants it low
+            draws, weights, origin = side.draws(side.params(x), self.draws, rows, self.rng)
+            # log(1 − D): the stack wants it low.
+            penalty = -softplus(critic.logit(self.features(draws, rows, origin)))
             fooled = penalty.mean(-1) if weights is None else penalty @ weights
             a = self.a[rows].float() / self.a[rows].float().sum()
             loss = self.coefficient * (a @ fooled) / 2 + side.penalty(side.params(x), self.rows)
@@ -284,9 +296,7 @@ class Game:
         return {best: found[best], UNIFORM: found[UNIFORM]}
 
     def _divergence(self, form: Form, params: dict[str, Tensor]) -> Estimate:
-        view = form.combine(params, self.table)
-        draws = view.draws(min(self.js.draws, self.table.draws.shape[2]), self.seed)
-        return self.js.between(self.features, view, draws, self.played, self.held_out)
+        return self.js.between(form.combine(params, self.table), self.played, self.held_out)
 
     def _batch(self) -> Tensor:
         return torch.as_tensor(self.rng.choice(self.played, min(256, len(self.played)), replace=False))

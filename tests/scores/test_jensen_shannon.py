@@ -1,0 +1,76 @@
+"""The critic's bound of the Jensen–Shannon divergence against quadrature."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+import drystone as ds
+from drystone.scores.critic import pairs_of
+from drystone.solvers import Minimax
+from drystone.solvers.minimax import Game
+
+SMALL = ds.JensenShannon(hidden=(16,), epochs=3)
+
+
+def divergence(shift, sd):
+    t = np.linspace(-14, 14, 4001)
+    p, q = norm.pdf(t), norm.pdf(t, shift, sd)
+    return np.trapezoid(p * np.log(2 * p / (p + q)) + q * np.log(2 * q / (p + q)), t) / 2
+
+
+def estimates(score, repetitions, N, S, shift=lambda y: 0 * y, sd=1.0):
+    values = []
+    for seed in range(repetitions):
+        theta, y = ds.toy.simulate(N, seed)
+        noise = np.random.default_rng([seed, 1]).normal(size=(N, S, 1))
+        table = ds.Table(theta, y, draws=((y + shift(y))[:, None] + sd * noise)[None])
+        values.append(score.estimate(ds.Mixture().combine({"weights": torch.ones(1).double()}, table)))
+    return np.array([estimate.value for estimate in values]), np.array([estimate.se for estimate in values])
+
+
+@pytest.mark.parametrize(("shift", "sd"), [(0.0, 1.3), (0.25, 1.0), (0.0, 1.0)], ids=["wide", "shifted", "exact"])
+def test_the_bound_reaches_the_divergence_of_a_member(shift, sd):
+    values, errors = estimates(SMALL, 8, 1000, 20, lambda y: shift, sd)
+    assert abs(values.mean() - divergence(shift, sd)) < 2 * errors.mean()
+
+
+def test_an_exact_member_of_few_draws_is_not_told_from_the_truth():
+    values, _ = estimates(SMALL, 10, 500, 4)
+    assert values.mean() < 3 * values.std(ddof=1) / np.sqrt(len(values))
+
+
+def test_the_critic_sees_errors_that_depend_on_the_data():
+    (value,), (error,) = estimates(ds.JensenShannon(hidden=(32,), epochs=25), 1, 800, 50, np.sign)
+    exact = divergence(1.0, 1.0)
+    assert exact / 2 < value < exact + 3 * error
+
+
+def test_truth_and_draws_of_an_exact_mixture_have_the_same_features():
+    rng, N, S, weights = np.random.default_rng(0), 20_000, 5, torch.tensor([0.3, 0.7]).double()
+    y = rng.normal(size=(N, 1))
+    of_members = y + rng.normal(size=(2, S + 1, N, 1)) * np.array([0.5, 2.0])[:, None, None, None]
+    theta = np.where(rng.uniform(size=(N, 1)) < 0.3, *of_members[:, S])
+    table = ds.Table(theta, y, draws=of_members[:, :S].swapaxes(1, 2))
+    truth, shown = (x.double() for x in pairs_of(ds.Mixture().combine({"weights": weights}, table), 3, seed=0))
+    for power in (1, 2):
+        difference = truth[:, None] ** power - shown**power
+        z = difference.mean(0) / (difference.std(0) / np.sqrt(N)).clamp_min(1e-12)
+        assert z.abs().max() < 4
+
+
+def test_a_mixture_against_a_critic_does_not_lose_by_its_held_out_score():
+    table = ds.toy.table(400, seed=1, draws=30)
+    fit = ds.stack(table, ds.Mixture(), SMALL, solver=Minimax(rounds=60))
+    assert "lower bounds" in fit.notes[0]
+    game = Game(table, ds.Mixture(), SMALL, Minimax().holdout, seed=0)
+    own, _ = game.evaluate(ds.Mixture(), {"weights": torch.tensor(fit.weights)})
+    assert own <= min(value for _, value, _ in game.references().values()) + 1e-9
+
+
+def test_too_few_draws_to_compare_with_are_said():
+    table = ds.toy.table(40, draws=2)
+    with pytest.raises(ValueError, match="at least 3"):
+        ds.JensenShannon().estimate(ds.stack(table).view(table))
+    with pytest.raises(ValueError, match="at least 3"):
+        ds.stack(table, ds.Mixture(), ds.JensenShannon())
