@@ -29,7 +29,11 @@ def estimates(score, repetitions, N, S, shift=lambda y: 0 * y, sd=1.0):
     return np.array([estimate.value for estimate in values]), np.array([estimate.se for estimate in values])
 
 
-@pytest.mark.parametrize(("shift", "sd"), [(0.0, 1.3), (0.25, 1.0), (0.0, 1.0)], ids=["wide", "shifted", "exact"])
+@pytest.mark.parametrize(
+    ("shift", "sd"),
+    [(0.0, 1.3), (0.0, 0.7), (0.25, 1.0), (0.0, 1.0)],
+    ids=["wide", "narrow", "shifted", "exact"],
+)
 def test_the_bound_reaches_the_divergence_of_a_member(shift, sd):
     values, errors = estimates(SMALL, 8, 1000, 20, lambda y: shift, sd)
     assert abs(values.mean() - divergence(shift, sd)) < 2 * errors.mean()
