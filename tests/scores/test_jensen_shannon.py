@@ -35,12 +35,12 @@ def estimates(score, repetitions, N, S, shift=lambda y: 0 * y, sd=1.0):
     ids=["wide", "narrow", "shifted", "exact"],
 )
 def test_the_bound_reaches_the_divergence_of_a_member(shift, sd):
-    values, errors = estimates(SMALL, 8, 1000, 20, lambda y: shift, sd)
+    values, errors = estimates(SMALL, 4, 1000, 20, lambda y: shift, sd)
     assert abs(values.mean() - divergence(shift, sd)) < 2 * errors.mean()
 
 
 def test_an_exact_member_of_few_draws_is_not_told_from_the_truth():
-    values, _ = estimates(SMALL, 10, 500, 4)
+    values, _ = estimates(SMALL, 6, 500, 4)
     assert values.mean() < 3 * values.std(ddof=1) / np.sqrt(len(values))
 
 
