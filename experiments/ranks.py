@@ -65,7 +65,7 @@ def rank_curves(validation: Table, test: Table) -> dict[str, Any]:
     curves = {
         method: {
             parameter: np.round(curve - GRID, 4).tolist()
-            for parameter, curve in zip(test.parameters, ecdf(r, None, GRID, test.row_weights).T, strict=True)
+            for parameter, curve in zip(test.parameters, ecdf(r, GRID, test.row_weights).T, strict=True)
         }
         for method, r in ranks.items()
     }

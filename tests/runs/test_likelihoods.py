@@ -6,9 +6,10 @@ from click.testing import CliRunner
 
 import drystone as ds
 from drystone.cli.main import cli
-from drystone.errors import StaleError
+from drystone.errors import DamagedError, StaleError
 from drystone.runs import stages
 from drystone.runs.config import Config
+from drystone.runs.normalizer import RunNormalizer
 from helpers import tiny_run as tiny
 
 CONFIG = tiny.CONFIG.changed("likelihoods", members=2, epochs=2, seed=1)
@@ -40,13 +41,53 @@ def test_they_are_trained_on_the_training_rows_with_the_prior_of_the_task(run):
     np.testing.assert_array_equal(likelihoods.log_likelihood(theta, y), again.log_likelihood(theta, y))
 
 
-def test_they_leave_the_other_stages_up_to_date(run):
-    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.suffix in (".json", ".toml")}
+def test_the_table_is_made_again_with_them_normalized(run):
+    before = {path: path.stat().st_mtime_ns for path in run.members.glob("*.json")}
     stages.train(run, CONFIG)
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+    table = stages.tabulate(run, CONFIG)
+    posteriors = stages.load_members(run, CONFIG)
+    assert table.names == (*posteriors.names, "nle-maf-000", "nle-nsf-001")
+    assert np.isnan(table.effective[: len(posteriors)]).all()
+    assert (table.effective[len(posteriors) :] >= 1).all()
+    written = run.normalizer.read_bytes()
+    again = stages.tabulate(run, CONFIG, force=True)
+    np.testing.assert_array_equal(again.log_q, table.log_q)
+    assert run.normalizer.read_bytes() == written
+
+
+def test_the_members_of_the_table_are_loaded_as_they_were_normalized(run):
+    table = stages.tabulate(run, CONFIG)
+    members = stages.load_stacked_members(run, CONFIG)
+    np.testing.assert_array_equal(members["nle-nsf-001"].log_prob(table.theta, table.y), table.log_q[-1])
+    proposal = RunNormalizer.load(run.normalizer).proposal
+    assert sum(proposal.values()) == pytest.approx(1)
+    assert set(proposal) <= set(table.names)
+
+
+def test_a_stack_with_likelihoods_is_sampled_and_reported(run, tmp_path):
+    for words in ("tabulate", "stack", "report", f"sample --row 0 --out {tmp_path / 'draws.npz'}"):
+        verb, *options = words.split()
+        result = CliRunner().invoke(cli, [verb, str(run.path), *options], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+    assert np.load(tmp_path / "draws.npz")["draws"].shape == (1000, 2)
+    report = run.report.read_text()
+    assert "effective points" in report
+    assert "likelihood" in report
+
+
+def test_a_product_is_fitted_to_the_table_of_a_run(run):
+    for words in (["tabulate", "--points", "50"], ["stack", "--form", "product"]):
+        result = CliRunner().invoke(cli, [words[0], str(run.path), *words[1:]], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+    assert "Product" in result.output or "product" in result.output
+
+
+def test_a_changed_byte_of_the_normalizer_is_noticed(run):
     stages.tabulate(run, CONFIG)
-    tiny.stack(run, CONFIG)
-    after = {path: path.stat().st_mtime_ns for path in before}
-    assert {path.name for path in before if before[path] != after[path]} <= {"manifest.json"}
+    run.normalizer.write_text(run.normalizer.read_text().replace('"error": 0.05', '"error": 0.06'))
+    with pytest.raises(DamagedError, match=r"normalizer\.json"):
+        stages.load_stacked_members(run, CONFIG)
 
 
 def test_more_are_added_and_other_settings_refused(run):

@@ -59,7 +59,7 @@ def report(
             config = configuration(run)
             with waiting("comparing and drawing"):
                 evaluation = evaluate(run, config, exact=exact, trust=trust)
-                path = report_of_run(run, config, evaluation, command_line)
+                path = report_of_run(run, config, evaluation, command_line, trust)
     print_result(f"{evaluation.verdict}\nReport: {path.resolve()}", report=path, verdict=evaluation.verdict)
 
 

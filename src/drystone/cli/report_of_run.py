@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import drystone as ds
 from drystone.errors import StackingError
 from drystone.report import Observation, observe, write
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from drystone.advice import Advice
     from drystone.runs import Config, Run
     from drystone.runs.evaluation import Evaluation
@@ -23,9 +25,12 @@ ADVICE_SECONDS = 10.0
 SHOWN_ROWS = 2
 
 
-def report_of_run(run: Run, config: Config, evaluation: Evaluation, command: str) -> Path:
-    """Write ``report.html`` of a run, with its members and posteriors at two test rows, exact ones if known."""
-    ensemble = _ensemble(run, evaluation)
+def report_of_run(run: Run, config: Config, evaluation: Evaluation, command: str, trust: bool = False) -> Path:
+    """Write ``report.html`` of a run, with its members and posteriors at two test rows, exact ones if known.
+
+    A task that is code, whose prior likelihoods need, is imported only with ``trust``.
+    """
+    members, frame = _members(run, config, evaluation, trust)
     return write(
         run.report,
         validation=evaluation.validation,
@@ -34,8 +39,8 @@ def report_of_run(run: Run, config: Config, evaluation: Evaluation, command: str
         comparison=evaluation.comparison,
         exact=evaluation.exact,
         advice=_advice(evaluation),
-        members=None if ensemble is None else ensemble.frame,
-        observations=None if ensemble is None else _observations(evaluation, ensemble, config),
+        members=frame,
+        observations=None if members is None else _observations(evaluation, members, config),
         title=f"Stacking report: {config.simulate.task or run.path.resolve().name}",
         command=command,
     )
@@ -54,12 +59,24 @@ def report_of_table(path: Path, evaluation: Evaluation, command: str) -> Path:
     )
 
 
-def _ensemble(run: Run, evaluation: Evaluation) -> ds.Ensemble | None:
-    """Return the run's members, or None if its table was made elsewhere from other members."""
-    if not any(run.members.glob("*.json")):
-        return None
-    ensemble = ds.Ensemble.load(run.members)
-    return ensemble if set(evaluation.test.names) <= set(ensemble.names) else None
+def _members(
+    run: Run, config: Config, evaluation: Evaluation, trust: bool
+) -> tuple[dict[str, Any] | None, pd.DataFrame | None]:
+    """Return the run's members and their hyperparameters, or None if its table was made from other members."""
+    import pandas as pd
+
+    from drystone.runs import stages
+
+    ensembles = {
+        kind: ds.Ensemble.load(directory)
+        for kind, directory in (("posterior", run.members), ("likelihood", run.likelihoods))
+        if any(directory.glob("*.json"))
+    }
+    if not set(evaluation.test.names) <= {name for ensemble in ensembles.values() for name in ensemble.names}:
+        return None, None
+    frames = [ensemble.frame.assign(kind=kind) for kind, ensemble in ensembles.items()]
+    frame = pd.concat(frames) if len(frames) > 1 else frames[0].drop(columns="kind")
+    return stages.load_stacked_members(run, config, trust), frame
 
 
 def _advice(evaluation: Evaluation) -> Advice | Sequence[str]:
@@ -71,7 +88,7 @@ def _advice(evaluation: Evaluation) -> Advice | Sequence[str]:
         return ()
 
 
-def _observations(evaluation: Evaluation, ensemble: ds.Ensemble, config: Config) -> Sequence[Observation] | None:
+def _observations(evaluation: Evaluation, members: dict[str, Any], config: Config) -> Sequence[Observation] | None:
     """Draw at the first test rows: more draws than the table holds, and exact ones where the task has them."""
     from drystone.runs import stages
 
@@ -79,7 +96,6 @@ def _observations(evaluation: Evaluation, ensemble: ds.Ensemble, config: Config)
         return None
     # The exact posterior was computed, so that the task's code has been imported, if it has any.
     task = stages.load_task(config, trust=True) if config.simulate.task and evaluation.exact is not None else None
-    members = dict(zip(ensemble.names, ensemble, strict=True))
     return [
         observe(
             f"test simulation {row}",

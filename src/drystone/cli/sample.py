@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from drystone.cli.command import command, configuration, print_result, run_argument, waiting
+from drystone.cli.command import command, configuration, print_result, run_argument, trust_option, waiting
 
 
 @command(
@@ -20,8 +20,16 @@ from drystone.cli.command import command, configuration, print_result, run_argum
 @click.option("--draws", default=1000, show_default=True, type=click.IntRange(1), help="Number of draws.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
+@trust_option
 def sample(
-    directory: Path, x: Path | None, row: int | None, name: str | None, draws: int, seed: int, out: Path
+    directory: Path,
+    x: Path | None,
+    row: int | None,
+    name: str | None,
+    draws: int,
+    seed: int,
+    out: Path,
+    trust: bool,
 ) -> None:
     """Draw from the stacked posterior.
 
@@ -58,13 +66,12 @@ def sample(
         if row is None or row >= test.N:
             raise ValueError(f"--row must be below {test.N}, the number of test rows; got {row}.")
         observed, arrays["theta"] = np.asarray(test.y)[row], test.theta[row]
-    if not any(run.members.glob("*.json")):
+    if not any((*run.members.glob("*.json"), *run.likelihoods.glob("*.json"))):
         raise ValueError(
             f"{run.path} has no members to draw from. In Python, with your own members: "
             f'ds.Stacking.load("{run.fit(name)}").posterior(members).sample(...).'
         )
-    ensemble = stages.load_members(run, config)
-    posterior = fit.posterior(dict(zip(ensemble.names, ensemble, strict=True)))
+    posterior = fit.posterior(stages.load_stacked_members(run, config, trust))
     with waiting("drawing"):
         theta = posterior.sample((draws,), x=observed, seed=seed)
     arrays |= {"draws": theta, "x": observed, "parameters": np.array(fit.parameters)}

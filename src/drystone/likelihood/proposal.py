@@ -22,7 +22,7 @@ from drystone._arrays import as_numpy
 from drystone.likelihood.weights import effective_points, log_sum, normalized_weights
 from drystone.simulation.prior import Prior
 
-__all__ = ["DefensiveMixture", "Kernels", "Proposal", "adapted", "as_proposal"]
+__all__ = ["DefensiveMixture", "Kernels", "Proposal", "adapted", "as_proposal", "weighted_mixture"]
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ class Proposal:
 
 def as_proposal(proposal: Any) -> Proposal | None:
     """Return what a user gives as a proposal: a stacked posterior, a member, several members, or None."""
-    if proposal is None:
-        return None
+    if proposal is None or isinstance(proposal, Proposal):
+        return proposal
     if isinstance(proposal, Mapping):
-        return _equal_mixture(list(proposal.values()))
+        return weighted_mixture(list(proposal.values()))
     if isinstance(proposal, Sequence) or (hasattr(proposal, "names") and hasattr(proposal, "__getitem__")):
-        return _equal_mixture(list(proposal))
+        return weighted_mixture(list(proposal))
     if hasattr(proposal, "sample_batched"):  # a stacked posterior, or one of sbi's kind
         return Proposal(
             lambda n, y, seed: as_numpy(proposal.sample((n,), x=y, seed=seed)),
@@ -90,15 +90,16 @@ def as_proposal(proposal: Any) -> Proposal | None:
                 "`proposal` must be a stacked posterior, a member with `sample` and `log_prob`, or several; got "
                 f"{type(proposal).__name__} without `{name}`."
             )
-    return _equal_mixture([proposal])
+    return weighted_mixture([proposal])
 
 
-def _equal_mixture(members: list[Any]) -> Proposal:
-    """Return the equal mixture of members."""
+def weighted_mixture(members: Sequence[Any], weights: Sequence[float] | None = None) -> Proposal:
+    """Return the mixture of members with these weights, which sum to one, or with equal ones."""
+    w = np.full(len(members), 1 / len(members)) if weights is None else np.asarray(weights, float)
 
     def sample(n: int, y: np.ndarray, seed: int) -> np.ndarray:
         rng = np.random.default_rng(seed)
-        counts = rng.multinomial(n, np.full(len(members), 1 / len(members)))
+        counts = rng.multinomial(n, w)
         seeds = rng.integers(2**62, size=len(members))
         parts = [
             as_numpy(member.sample(int(count), y, seed=int(s)))[:, 0]
@@ -110,7 +111,7 @@ def _equal_mixture(members: list[Any]) -> Proposal:
     def log_prob(theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         paired = np.repeat(y, len(theta), 0)
         log_q = np.stack([np.asarray(as_numpy(member.log_prob(theta, paired)), float) for member in members])
-        return log_sum(log_q) - np.log(len(members))
+        return log_sum(log_q + np.log(w)[:, None])
 
     return Proposal(sample, log_prob)
 

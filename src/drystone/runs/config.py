@@ -134,15 +134,18 @@ class Tabulate:
         keep_draws: whether the draws stay in the table; energy scores and aggregated samples need them.
         levels: levels of the quantiles.
         seed: seed of the draws.
+        points: shared points per simulation, at which products are normalized; 0 for none.
     """
 
     draws: int = defaults.DRAWS
     keep_draws: bool = defaults.KEEP_DRAWS
     levels: tuple[float, ...] = defaults.LEVELS
     seed: int = defaults.SEED
+    points: int = 0
 
     def __post_init__(self) -> None:
         _at_least("tabulate", "draws", self.draws, 2)
+        _at_least("tabulate", "points", self.points, 0)
         _at_least("tabulate", "seed", self.seed, 0)
         if not all(0 < level < 1 for level in self.levels):
             raise ValueError(f"`tabulate.levels` must be in (0, 1); got {list(self.levels)}.")

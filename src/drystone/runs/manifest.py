@@ -134,9 +134,11 @@ class Manifest:
     def of_tabulate(self, config: Config) -> StageRecord:
         """Return the record of the table: the members, and the rows that they are evaluated on."""
         settings = _settings("tabulate", config.tabulate)
+        if not config.tabulate.points:  # as version 0.1 wrote it
+            del settings["tabulate.points"]
         settings |= {f"simulate.{name}": getattr(config.simulate, name) for name in ("train", "stack", "test")}
         inputs = self._inputs(("simulate", self.run.simulations))
-        if members := self.member_checksums():
+        if members := self.member_checksums() | self.member_checksums("likelihoods"):
             inputs["members"] = hashlib.sha256(repr(members).encode()).hexdigest()
         return StageRecord(settings, inputs)
 

@@ -64,6 +64,11 @@ class Run:
         return self.path / "table.zarr"
 
     @property
+    def normalizer(self) -> Path:
+        """How the likelihoods are normalized."""
+        return self.path / "normalizer.json"
+
+    @property
     def report(self) -> Path:
         """The report."""
         return self.path / "report.html"

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tqdm import tqdm
 
@@ -33,6 +33,7 @@ from drystone._resume import check_same
 from drystone.errors import StaleError
 from drystone.runs.config import Config, Likelihoods, Train
 from drystone.runs.manifest import Manifest, StageRecord, pending
+from drystone.runs.normalizer import RunNormalizer
 from drystone.runs.replacement import Replacement
 from drystone.runs.run import Run
 from drystone.stacking.checks import check_provided, check_tractable
@@ -48,6 +49,7 @@ __all__ = [
     "load_members",
     "load_simulations",
     "load_split",
+    "load_stacked_members",
     "load_task",
     "simulate",
     "stack",
@@ -208,7 +210,8 @@ def tabulate(
     if simulations is None:
         simulations = _load_simulations(manifest, config)
     if ensemble is None:
-        ensemble = _load_members(manifest, config)
+        ensemble = _load_members_if_any(manifest, config)
+    likelihoods = load_likelihoods(run, config) if any(run.likelihoods.glob("*.json")) else None
     current = manifest.of_tabulate(config)
     _refuse_made_elsewhere(manifest, "tabulate", run.table, force)
     parameters = _parameters(config, simulations, trust)
@@ -225,11 +228,18 @@ def tabulate(
         return read_table(run.table)
     rows = simulations.row >= config.simulate.train
     for_stacking = int((simulations.row[rows] < config.simulate.train + config.simulate.stack).sum())
+    prior = _prior(config, simulations, trust) if likelihoods is not None or section.points else None
     with run.timed("tabulate"):
         if directory == run.path:
             manifest.note("tabulate", current)
+        members = _by_name(ensemble)
+        if likelihoods is not None:
+            first = simulations.theta[rows][:for_stacking], simulations.y[rows][:for_stacking]
+            normalizer = RunNormalizer.fit(ensemble, *first, seed=section.seed)
+            normalizer.save(directory / run.normalizer.name)
+            members |= normalizer.members(ensemble, likelihoods, prior)
         table = ds.tabulate(
-            ensemble,
+            members,
             simulations.theta[rows],
             simulations.y[rows],
             draws=section.draws,
@@ -240,6 +250,8 @@ def tabulate(
             client=client,
             directory=directory,
             parameters=parameters,
+            points=section.points,
+            prior=prior if section.points else None,
         )
         if directory != run.path:
             replacement.install(config, run.path / "table.parts")
@@ -344,6 +356,19 @@ def load_members(run: Run, config: Config) -> Ensemble:
     return _load_members(Manifest(run), config)
 
 
+def load_stacked_members(run: Run, config: Config, trust: bool = False) -> dict[str, Any]:
+    """Read the members of the table by name: the posteriors, and the likelihoods as they were normalized."""
+    ensemble = _load_members_if_any(Manifest(run), config)
+    members = _by_name(ensemble)
+    if any(run.likelihoods.glob("*.json")):
+        if not run.normalizer.exists():
+            raise FileNotFoundError(_missing(run, run.normalizer, "tabulate"))
+        prior = _prior(config, load_simulations(run, config), trust)
+        normalizer = RunNormalizer.load(run.normalizer)
+        members |= normalizer.members(ensemble, load_likelihoods(run, config), prior)
+    return members
+
+
 def load_likelihoods(run: Run, config: Config) -> Ensemble:
     """Read all likelihoods in ``likelihoods/``."""
     manifest, command = Manifest(run), "train --target likelihood"
@@ -392,6 +417,30 @@ def _bounds(config: Config, simulations: Simulations, trust: bool) -> object:
     if simulations.support is not None:
         return simulations.support
     return load_task(config, trust).prior if config.simulate.task else None
+
+
+def _prior(config: Config, simulations: Simulations, trust: bool) -> object:
+    """Return p(θ): the task's, or the uniform distribution between the bounds of the configuration."""
+    if config.simulate.task:
+        return load_task(config, trust).prior
+    bounds = _bounds(config, simulations, trust)
+    if bounds is None:
+        raise ValueError(
+            "likelihoods and shared points need the prior: simulate from a task, or give the bounds of a uniform "
+            "prior as `lower` and `upper` of [train] in config.toml."
+        )
+    return bounds
+
+
+def _by_name(ensemble: Ensemble | None) -> dict[str, Any]:
+    return {} if ensemble is None else dict(zip(ensemble.names, ensemble, strict=True))
+
+
+def _load_members_if_any(manifest: Manifest, config: Config) -> Ensemble | None:
+    """Return the posteriors; None in a run of likelihoods alone."""
+    run = manifest.run
+    alone = any(run.likelihoods.glob("*.json")) and not any(run.members.glob("*.json"))
+    return None if alone else _load_members(manifest, config)
 
 
 def _parameters(config: Config, simulations: Simulations, trust: bool) -> Sequence[str] | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.optimize import nnls
 
 from drystone.solvers.simplex.newton import Minimum, Problem
 
@@ -58,9 +57,10 @@ def _working_set(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 def _least_quadratic(H: np.ndarray, g: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Return the minimum x ≥ 0 of g·(x − w) + ½ (x − w)ᵀH(x − w), by non-negative least squares."""
-    ridge = (
-        1e-12 * np.diag(H) + 1e-10 * np.diag(H).mean() + 1e-300
-    )  # against duplicates: it slows, and never biases
+    from scipy.optimize import nnls  # takes a quarter of a second, and only products need it
+
+    # Against duplicates: it slows, and never biases.
+    ridge = 1e-12 * np.diag(H) + 1e-10 * np.diag(H).mean() + 1e-300
     root = np.linalg.cholesky(H + np.diag(ridge))
     right = solve_triangular(root, root @ (root.T @ w) - g, lower=True)
     return nnls(root.T, right, maxiter=100 * len(w))[0]

@@ -123,7 +123,9 @@ def train(
     """
     theta, y = _arrays(theta, y, embedding is not None)
     _check_engine(engine, embedding is not None, device)
-    support = replace(Support.of(prior, theta.shape[1]), linear=_linear(directory))
+    support = Support.of(prior, theta.shape[1])
+    if target == "posterior":
+        support = replace(support, linear=_linear(directory))
     training, held_out = _split(len(theta), validation, seed)
 
     _check_inside(theta, support)
