@@ -1,13 +1,12 @@
 """Tests for `drystone demo`: every file is read and hashed a few times only, and a second demo changes nothing."""
 
-import hashlib
 import re
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from drystone._files import regular, seals
 from drystone.cli import demo
 from drystone.cli.main import main
 from drystone.runs.config import Tabulate
@@ -22,18 +21,19 @@ CONFIG = replace(tiny_run.CONFIG, tabulate=Tabulate(draws=11, keep_draws=True))
 def counted(monkeypatch):
     """Counts how often the manifest and fits are read, and how often each file of a store is hashed."""
     read, hashed = Counter(), Counter()
-    read_text, file_digest = Path.read_text, hashlib.file_digest
+    read_text, digest_until = regular.read_text, seals._digest_until
 
-    def counting_read(path, *arguments, **options):
+    def counting_read(path, **options):
         read["fits" if path.parent.name == "fits" else path.name] += 1
-        return read_text(path, *arguments, **options)
+        return read_text(path, **options)
 
-    def counting_digest(file, *arguments):
+    def counting_digest(file, size):
         hashed[TEMPORARY.sub(r"\1", str(file.name))] += 1
-        return file_digest(file, *arguments)
+        return digest_until(file, size)
 
-    monkeypatch.setattr(Path, "read_text", counting_read)
-    monkeypatch.setattr(hashlib, "file_digest", counting_digest)
+    for module in (regular, seals):
+        monkeypatch.setattr(module, "read_text", counting_read)
+    monkeypatch.setattr(seals, "_digest_until", counting_digest)
     monkeypatch.setattr(demo, "settings", lambda quick: CONFIG)
     return read, hashed
 

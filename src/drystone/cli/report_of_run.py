@@ -74,8 +74,10 @@ def _members(
     }
     if not set(evaluation.test.names) <= {name for ensemble in ensembles.values() for name in ensemble.names}:
         return None, None
-    frames = [ensemble.frame.assign(kind=kind) for kind, ensemble in ensembles.items()]
-    frame = pd.concat(frames) if len(frames) > 1 else frames[0].drop(columns="kind")
+    if "likelihood" not in ensembles:
+        posteriors = ensembles["posterior"]
+        return dict(zip(posteriors.names, posteriors, strict=True)), posteriors.frame
+    frame = pd.concat([ensemble.frame.assign(kind=kind) for kind, ensemble in ensembles.items()])
     return stages.load_stacked_members(run, config, trust), frame
 
 

@@ -242,6 +242,8 @@ class Config:
         like = path if like is None else like
         old = read_text(like) if like.exists() else ""
         document = tomlkit.parse(old)
+        if not self.tabulate.points and "points" not in document.get("tabulate", {}):
+            del plain["tabulate"]["points"]  # few want them
         _update(document, plain)
         new = tomlkit.dumps(document)
         if new != old or like != path:
