@@ -103,6 +103,7 @@ class Global:
         return first + torch.randn(n, *y.shape)
 
 
+@pytest.mark.filterwarnings("ignore:the rows of a, b, c are without `log_q`")
 def test_members_that_share_a_generator_draw_the_same_in_threads():
     theta = np.random.default_rng(0).normal(size=(12, 2))
     members = {"a": Global(), "b": Global(), "c": Global()}

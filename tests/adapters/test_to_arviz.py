@@ -45,7 +45,7 @@ def test_it_can_be_written(tmp_path):
 
 
 def test_what_has_no_density_has_draws_only():
-    fit = ds.stack(ds.toy.table(50), ds.SampleAggregation(), ds.MeanScore())
+    fit = ds.stack(ds.toy.table(50), ds.SampleAggregation("diagonal"), ds.MeanScore())
     tree = fit.posterior(ds.toy.MEMBERS).to_arviz([0.7], draws=5)
     assert set(tree.children) == {"posterior", "observed_data"}
 

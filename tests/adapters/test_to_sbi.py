@@ -223,7 +223,7 @@ def test_what_is_no_ensemble_of_sbi_says_so():
         toy.to_sbi(ensemble=True)
     with pytest.raises(TypeError, match="`prior` must be a torch distribution"):
         toy.to_sbi(prior=ds.tasks.Uniform([0], [1]))  # pyright: ignore[reportArgumentType]
-    sample = ds.stack(ds.toy.table(50), ds.SampleAggregation(), ds.MeanScore()).posterior(ds.toy.MEMBERS)
+    sample = ds.stack(ds.toy.table(50), ds.SampleAggregation("diagonal"), ds.MeanScore()).posterior(ds.toy.MEMBERS)
     with pytest.raises(ValueError, match="only a Mixture is an EnsemblePosterior"):
         sample.to_sbi(ensemble=True)
 

@@ -281,7 +281,7 @@ def test_what_takes_too_long_is_skipped_and_named(table):
 
 def test_forms_without_a_single_set_of_weights_get_the_rest():
     table = make_table(K=3, N=60, d=1)
-    fit = ds.stack(table, ds.SampleAggregation(), ds.MeanScore())
+    fit = ds.stack(table, ds.SampleAggregation("diagonal"), ds.MeanScore())
     advice = ds.advise(fit, table, subsets=2)
     assert advice.weights is None
     assert advice.bootstrap is None

@@ -260,7 +260,7 @@ def test_fits_that_a_metric_cannot_compare_are_listed_with_the_reason():
 
 def test_statistics_of_a_bootstrapped_metric_are_computed_once(monkeypatch):
     validation, test = ds.toy.table(100, seed=1, draws=30), ds.toy.table(100, seed=2, draws=30)
-    fit, calls = ds.stack(validation, ds.SampleAggregation(), ds.EnergyScore()), []
+    fit, calls = ds.stack(validation, ds.SampleAggregation("diagonal"), ds.EnergyScore()), []
     view = type(fit.view(test))
     draws = view.independent_draws
     monkeypatch.setattr(view, "independent_draws", lambda self, *rest: calls.append(1) or draws(self, *rest))

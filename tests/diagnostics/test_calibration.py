@@ -160,7 +160,7 @@ def test_fits_without_ranks_are_left_out():
     table = make_table(N=80)
     fits = {
         "intervals": ds.stack(table, ds.IntervalAggregation(), ds.IntervalScore()),
-        "sums": ds.stack(table, ds.SampleAggregation(), ds.MeanScore()),
+        "sums": ds.stack(table, ds.SampleAggregation("diagonal"), ds.MeanScore()),
     }
     assert set(ds.diagnostics.ranks(table, fits).methods) == {"uniform", "sums"}
     assert set(ds.diagnostics.ranks(ds.Table(table.theta, rank=table.rank), fits).methods) == {"uniform"}

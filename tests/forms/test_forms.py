@@ -205,7 +205,7 @@ def test_aggregated_samples_are_fitted_to_all_rows(score):
 
 
 def test_aggregated_samples_at_new_data_have_no_density():
-    fit = ds.stack(two_sided(400, 1), ds.SampleAggregation(), ds.EnergyScore())
+    fit = ds.stack(two_sided(400, 1), ds.SampleAggregation("diagonal"), ds.EnergyScore())
     posterior = fit.posterior({"right": ds.toy.Gaussian(1.0, 1.0), "left": ds.toy.Gaussian(-1.0, 1.0)})
     draws = posterior.sample_batched((2000,), np.array([[0.5], [-2.0]]), seed=1)
     np.testing.assert_allclose(draws.mean(0)[:, 0], [0.5, -2.0], atol=0.35)

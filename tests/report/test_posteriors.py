@@ -13,7 +13,7 @@ def fits():
     table = ds.toy.table(400, seed=1)
     return {
         "log": ds.stack(table),
-        "samples": ds.stack(table, ds.SampleAggregation(), ds.MeanScore()),
+        "samples": ds.stack(table, ds.SampleAggregation("diagonal"), ds.MeanScore()),
         "interval": ds.stack(table, ds.IntervalAggregation(), ds.IntervalScore()),
     }
 

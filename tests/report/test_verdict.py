@@ -180,7 +180,9 @@ def test_gaps_to_the_exact_posterior_are_mean_differences_of_log_densities():
 
 def test_gaps_to_the_exact_posterior_need_a_density():
     validation, test, log_p = gaussians()
-    samples = ds.stack(validation, ds.SampleAggregation(), ds.MeanScore() + ds.MomentScore(diagonal=True))
+    samples = ds.stack(
+        validation, ds.SampleAggregation("diagonal"), ds.MeanScore() + ds.MomentScore(diagonal=True)
+    )
     assert gap_to_exact(log_p, test, samples, test.names[0]).keys() == {"best", "uniform"}
     ranks = ds.Table(test.theta, rank=np.full((len(test.names), test.N, test.d), 0.4), names=test.names)
     assert gap_to_exact(log_p, ranks, ds.stack(validation), test.names[0]) == {}

@@ -246,7 +246,7 @@ def test_every_form_is_reported(tmp_path):
     validation, test, _ = gaussians(N=300)
     fits = {
         "local": ds.stack(validation, ds.LocalMixture(epochs=10)),
-        "samples": ds.stack(validation, ds.SampleAggregation(), ds.MeanScore()),
+        "samples": ds.stack(validation, ds.SampleAggregation("diagonal"), ds.MeanScore()),
         "intervals": ds.stack(validation, ds.IntervalAggregation(), ds.IntervalScore()),
     }
     outline = Outline(written(tmp_path / "r.html", validation, test, fits))
