@@ -298,7 +298,7 @@ def gains_of_uniform_weights(S, N, repetitions, keep_draws=True):
     gains, values, floors = {}, {}, {}
     for seed in range(repetitions):
         tables = [exact_members(2 * seed + i, S, N, keep_draws) for i in (0, 1)]
-        for result in ds.compare(*tables, ds.Stacking.uniform(tables[0].names)).results:
+        for result in ds.compare(tables[0], tables[1], ds.Stacking.uniform(tables[0].names)).results:
             line, name = result.methods["uniform"], result.metric.name
             gains.setdefault(name, []).append(line.gain.value)
             values.setdefault(name, []).append(line.value.value)

@@ -14,17 +14,25 @@ import pytest
 
 import drystone as ds
 from drystone.cli.report import _command_line
-from drystone.cli.report_of_run import _ensemble
+from drystone.cli.report_of_run import _members
 from drystone.comparison import LOG_DENSITY
 from drystone.plots.palette import method_styles
 from drystone.report.fits import certificate
 from drystone.report.tables import Cell, cell, number
+from drystone.runs.config import Config
 from helpers.report_inputs import gaussians, halves, written
 from helpers.tables import make_table
 
 EVIL = "<script>alert(1)</script>"
 QUOTES = '"\' onmouseover=alert(2) x="'
 VOID = {"meta", "path", "circle", "input", "br", "link", "img"}
+
+
+class FakeEnsemble(tuple):
+    """An ensemble of names."""
+
+    names = property(tuple)
+    frame = property(pd.DataFrame)
 
 
 class Outline(HTMLParser):
@@ -408,12 +416,13 @@ def test_the_command_is_the_one_given():
 def test_members_of_other_names_are_not_those_of_the_table(tmp_path, monkeypatch):
     _, test, _ = gaussians(d=1)
     (tmp_path / "a.json").touch()
-    run: Any = SimpleNamespace(members=tmp_path)
+    run: Any = SimpleNamespace(members=tmp_path, likelihoods=tmp_path / "none")
     evaluation: Any = SimpleNamespace(test=test)
     for names, used in ((("a", "b"), False), ((*test.names, "more"), True)):
-        ensemble = SimpleNamespace(names=names)
-        monkeypatch.setattr(ds.Ensemble, "load", lambda _, found=ensemble: found)
-        assert (_ensemble(run, evaluation) is ensemble) == used
+        ensemble = FakeEnsemble(names)
+        monkeypatch.setattr(ds.Ensemble, "load", lambda _, loaded=ensemble: loaded)
+        members, frame = _members(run, Config(), evaluation, trust=False)
+        assert (members is not None) == (frame is not None) == used
 
 
 @pytest.mark.parametrize(

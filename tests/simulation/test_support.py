@@ -17,7 +17,7 @@ LOWER, UPPER = np.array([-INF, 2.0, -INF, -1.0]), np.array([INF, INF, 3.0, 4.0])
 
 @pytest.fixture(params=[0.0, 20.0], ids=["logarithms", "linear in the middle"])
 def support(request):
-    return Support(LOWER, UPPER, request.param)
+    return Support(LOWER, UPPER, linear=request.param)
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def test_there_and_back_is_the_identity(support, theta):
 
 def test_the_middle_of_a_box_is_mapped_almost_linearly():
     theta = np.linspace(0.2, 0.8, 13)[:, None]
-    slope = np.gradient(Support([0.0], [1.0], 20.0).to_real(theta)[0][:, 0], theta[:, 0])
+    slope = np.gradient(Support([0.0], [1.0], linear=20.0).to_real(theta)[0][:, 0], theta[:, 0])
     assert slope.max() / slope.min() < 1.1
 
 
 def test_only_a_box_has_a_linear_term():
-    assert Support([0.0], [INF], 20.0).linear == 0.0
+    assert Support([0.0], [INF], linear=20.0).linear == 0.0
     with pytest.raises(ValueError, match="not negative"):
-        Support([0.0], [1.0], -1.0)
+        Support([0.0], [1.0], linear=-1.0)
 
 
 def test_small_positive_parameters_are_told_apart():

@@ -49,7 +49,7 @@ class Support:
     upper: NDArray[np.float64]
     linear: float = 0.0
 
-    def __init__(self, lower: ArrayLike, upper: ArrayLike, linear: float = 0.0) -> None:
+    def __init__(self, lower: ArrayLike, upper: ArrayLike, *, linear: float = 0.0) -> None:
         for name, bounds in (("lower", lower), ("upper", upper)):
             copy = np.array(bounds, np.float64, ndmin=1)  # the user's array may change
             copy.flags.writeable = False

@@ -226,7 +226,7 @@ class Stored:
         if Architecture.count(**{name: architecture[name] for name in SIZES}) != arrays["flow"].size:
             raise ValueError(f"`architecture` has other than the {arrays['flow'].size} parameters of the flow")
         flow = Flow(Architecture(**architecture), arrays["flow"])
-        support = Support(arrays["support.lower"], arrays["support.upper"], self.linear)
+        support = Support(arrays["support.lower"], arrays["support.upper"], linear=self.linear)
         if self.description.get("target") == "likelihood":
             return TrainedLikelihood(
                 name=self.name,
