@@ -1,9 +1,12 @@
 """Tests for drystone._files."""
 
+import errno
+import shutil
+
 import pytest
 
 import drystone as ds
-from drystone._files import check, digest, recover, replacing
+from drystone._files import check, digest, recover, remove, replacing
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path):
@@ -57,3 +60,28 @@ def test_a_changed_file_is_damaged(tmp_path):
     path.write_text("[0.7, 0.3]")
     with pytest.raises(ds.DamagedError, match=r"weights.json is damaged"):
         check(path, written)
+
+
+def test_a_directory_is_removed_although_its_files_vanish_meanwhile(tmp_path, monkeypatch):
+    store = tmp_path / "store"
+    (store / "chunks").mkdir(parents=True)
+    rmtree, faults = shutil.rmtree, [FileNotFoundError(errno.ENOENT, "gone"), OSError(errno.ENOTEMPTY, "new")]
+
+    def disturbed(path):
+        if faults:
+            raise faults.pop()
+        rmtree(path)
+
+    monkeypatch.setattr(shutil, "rmtree", disturbed)
+    remove(store)
+    assert not faults
+    assert not store.exists()
+
+
+def test_a_directory_that_cannot_be_removed_is_an_error(tmp_path, monkeypatch):
+    def failing(path):
+        raise OSError(errno.EIO, "failed")
+
+    monkeypatch.setattr(shutil, "rmtree", failing)
+    with pytest.raises(OSError, match="failed"):
+        remove(tmp_path)

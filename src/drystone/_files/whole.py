@@ -7,6 +7,7 @@ import glob
 import hashlib
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ __all__ = ["disk_full", "naming", "put_in_place", "recover", "remove", "replacin
 # A file's name has at most 255 bytes; so many leave room for what is added to it.
 LONGEST = 200
 FULL = (errno.ENOSPC, errno.EDQUOT)
+# How often a directory is removed that others still write into.
+ATTEMPTS = 10
 
 
 @contextmanager
@@ -80,11 +83,21 @@ def _hidden(path: Path, unique: str, ending: str) -> Path:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link (not what it points to) or a directory with everything in it, if there is one."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    """Remove a file, a link (not what it points to) or a directory with everything in it, if there is one.
+
+    After a fault, threads of a library may still write into a directory: what vanishes or appears while it is
+    removed is no error.
+    """
+    for attempt in range(ATTEMPTS):
+        if path.is_symlink() or not path.is_dir():
+            path.unlink(missing_ok=True)
+            return
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY) or attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.01 * attempt)
 
 
 @contextmanager
