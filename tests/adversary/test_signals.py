@@ -16,6 +16,14 @@ from drystone._parallel import signals_watched, stop_if_given_up, worker_pool
 from drystone.cli.main import main
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Let Ctrl-C interrupt, also where the tests were started in the background, which ignores it."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
 def interrupt():
     signal.raise_signal(signal.SIGINT)
 
