@@ -2,11 +2,14 @@
 
 import errno
 import shutil
+from contextlib import suppress
 
+import numpy as np
 import pytest
 
 import drystone as ds
-from drystone._files import check, digest, recover, remove, replacing
+from drystone._files import check, digest, read_npz, recover, remove, replacing, write_npz
+from helpers.faults import injected
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path):
@@ -85,3 +88,14 @@ def test_a_directory_that_cannot_be_removed_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "rmtree", failing)
     with pytest.raises(OSError, match="failed"):
         remove(tmp_path)
+
+
+def test_an_archive_that_cannot_be_written_is_never_left_empty(tmp_path):
+    path = tmp_path / "a.npz"
+    for n in range(1, 20):
+        with injected(tmp_path, n, "ENOSPC") as faults, suppress(OSError):
+            write_npz(path, {"log_q": np.arange(3.0)})
+        if path.exists():
+            np.testing.assert_array_equal(read_npz(path)["log_q"], np.arange(3.0))
+            path.unlink()
+    assert faults.count < n, "every event of a write had its fault"

@@ -29,10 +29,11 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     import numpy as np  # within functions: the command's help imports this module
 
     with replacing(path) as temporary:
-        with temporary.open("wb") as file:  # NumPy would add a suffix to a path
+        # Opened here: NumPy would add a suffix to a path, and zipfile begins anew where it cannot open one.
+        with temporary.open("w+b") as file:
             np.savez(file, allow_pickle=False, **{**arrays, SEALED: np.array(1)})
-        with zipfile.ZipFile(temporary, "a") as archive:
-            archive.comment = b" " * LENGTH
+            with zipfile.ZipFile(file, "a") as archive:
+                archive.comment = b" " * LENGTH
         seal_file(temporary, reserved=True)
 
 

@@ -241,6 +241,10 @@ class StoredParts:
         """Return the finished table, or None if there is none of all members."""
         if self.earlier is None or not {*self.earlier.names, *self.earlier.left_out} >= set(self.names):
             return None
+        return self._whole()
+
+    def _whole(self) -> Table:
+        """Return the table that is written, and remove its parts."""
         table = read_table(self.table_file)
         shutil.rmtree(self.parts, ignore_errors=True)  # they remain if the process was killed just before its end
         return table.select(members=[name for name in self.names if name in table.names])
@@ -281,10 +285,7 @@ class StoredParts:
                 for start, arrays in header.points.arrays(list(header.names)):
                     new.write(start, having, log_f=arrays.pop("log_f")[having])
                     new.write(start, **arrays)
-        self.earlier = Table.open(self.table_file, MEMORY)
-        table = self.finished()
-        assert table is not None
-        return table
+        return self._whole()
 
     def _of_member(self, name: str, N: int, keys: Sequence[Key]) -> Iterator[tuple[Key, np.ndarray]]:
         """Yield the statistics of one member, (1, N, ...), from the earlier table or from its parts."""
