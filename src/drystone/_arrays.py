@@ -6,14 +6,15 @@ M shared points.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["as_integer", "as_numpy", "checked", "dimensions", "rows_of_data"]
+__all__ = ["as_integer", "as_numpy", "checked", "dimensions", "distinct_rows", "entropy_of", "rows_of_data"]
 
 _DIMENSIONS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter", "L": "level", "M": "point"}
 
@@ -119,6 +120,20 @@ def rows_of_data(name: str, y: ArrayLike) -> np.ndarray:
     if array.ndim == 0:
         raise ValueError(f"`{name}` must hold one observation per row, (N, ...); got a single number.")
     return array[:, None] if array.ndim == 1 else array
+
+
+def distinct_rows(y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield each distinct row of y (N, ...), as (1, ...), and the places where it stands."""
+    places: dict[bytes, list[int]] = {}
+    for n in range(len(y)):
+        places.setdefault(np.ascontiguousarray(y[n]).tobytes(), []).append(n)
+    return ((y[rows[0]][None], np.array(rows)) for rows in places.values())
+
+
+def entropy_of(y: np.ndarray) -> tuple[int, ...]:
+    """Return eight numbers that derive from y, to seed what must be a function of the data alone."""
+    digest = hashlib.sha256(np.ascontiguousarray(y, float).tobytes()).digest()
+    return tuple(np.frombuffer(digest, np.uint32).tolist())
 
 
 def as_integer(name: str, value: object, least: int = 1) -> int:

@@ -58,7 +58,6 @@ class LikelihoodMixture(PointForm):
         if refused:
             raise IntractableError(
                 f"a mixture of likelihoods is of normalized densities of y; {first_few(refused)} are not "
-                "(posteriors, "
-                "ratios, likelihoods up to a term in y). Leave them out with table.select(members=...), say "
-                "normalized_in_y=True if they are, or use Product() or Mixture()."
+                "(posteriors, ratios, likelihoods up to a term in y). Leave them out with "
+                "table.select(members=...), say normalized_in_y=True if they are, or use Product() or Mixture()."
             )

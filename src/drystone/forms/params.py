@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-__all__ = ["check_array", "check_names", "check_simplex"]
+__all__ = ["check_array", "check_names", "check_not_negative", "check_simplex"]
 
 # How far a sum of weights may be from one, and a weight below zero.
 TOLERANCE = 1e-6
@@ -29,10 +29,15 @@ def check_array(name: str, array: np.ndarray, shape: Sequence[int], *, infinite:
         raise ValueError(f"`{name}` must be {'numbers' if infinite else 'finite'}; got {_first_bad(array)}.")
 
 
-def check_simplex(name: str, weights: np.ndarray) -> None:
-    """Raise unless weights (..., K) are ≥ 0 and sum to one."""
+def check_not_negative(name: str, weights: np.ndarray) -> None:
+    """Raise unless weights are ≥ 0."""
     if (weights < -TOLERANCE).any():
         raise ValueError(f"`{name}` must be ≥ 0; got {weights.min():.6g}.")
+
+
+def check_simplex(name: str, weights: np.ndarray) -> None:
+    """Raise unless weights (..., K) are ≥ 0 and sum to one."""
+    check_not_negative(name, weights)
     sums = weights.sum(-1)
     if (np.abs(sums - 1) > TOLERANCE).any():
         raise ValueError(f"`{name}` must sum to 1; got {sums.flat[np.abs(sums - 1).argmax()]:.6g}.")

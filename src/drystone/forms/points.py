@@ -12,7 +12,6 @@ estimate would be too high without bound wherever the points miss the posterior,
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,23 +22,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drystone._arrays import distinct_rows, entropy_of
 from drystone.adapters.points import PointSource, Values, prior_of
 from drystone.errors import IntractableError
-from drystone.forms.form import Arrays, Form, MemberLike, Shares
-from drystone.forms.params import check_array, check_names
+from drystone.forms.form import Arrays, MemberLike, Shares
+from drystone.forms.simplex import WeightedForm
 from drystone.forms.view import Params, View, members_in_use
+from drystone.likelihood.weights import (
+    effective_points,
+    log_sum,
+    log_total,
+    moved_apart,
+    normalized_weights,
+    resampled,
+    weighted_quantiles,
+)
 from drystone.table import Statistic, Table
 
-__all__ = ["PointForm", "PointView", "log_sums"]
+__all__ = ["PointForm", "PointView"]
 
-# Draws without repeats: points per draw, and Metropolis steps at most.
-POOL, STEPS = 10, 20
+# Points at new data that a density is normalized with, and points per draw.
+POINTS, POOL = 1000, 10
 # Numbers of log densities that are worked on at once.
 NUMBERS = 2**23
 
 
 @dataclass(frozen=True, repr=False)
-class PointForm(Form):
+class PointForm(WeightedForm):
     """A form with parameters ``weights`` (K,) ≥ 0, normalized at points.
 
     On the rows of a table these are the table's shared points (``ds.tabulate(..., points=1000, prior=...)``). At
@@ -72,38 +81,14 @@ class PointForm(Form):
 
     # ── its parameters ───────────────────────────────────────────────────────────────────────────────────
 
-    def expand_params(self, params: dict[str, np.ndarray], members: np.ndarray, K: int) -> dict[str, np.ndarray]:
-        """Return the weights of all K members, 0 for the others."""
-        weights = np.zeros(K)
-        weights[members] = params["weights"]
-        return {"weights": weights}
-
-    def active_members(self, params: Arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return the members with weight."""
-        members = np.flatnonzero(params["weights"])
-        return members, {"weights": params["weights"][members]}
-
-    def check_params(self, params: Arrays, K: int, d: int) -> None:
-        """Raise ``ValueError`` unless there are K weights ≥ 0."""
-        check_names(params, ("weights",))
-        check_array("weights", params["weights"], (K,))
-        if (params["weights"] < 0).any():
-            raise ValueError(f"`weights` must be ≥ 0; got {params['weights'].min():.6g}.")
-
     def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
         """Return the members with weight, heaviest first, and the sum of the weights."""
-        weights = params["weights"]
-        heaviest = [int(k) for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
-        lines = [f"  {names[k]:<40} {weights[k]:8.4f}" for k in heaviest[:20]]
-        return [*lines, f"  {'sum of all weights':<40} {weights.sum():8.4f}"]
+        total = f"  {'sum of all weights':<40} {params['weights'].sum():8.4f}"
+        return [*super().describe_params(params, names), total]
 
     def shares(self, params: Arrays, table: Table) -> Shares:
         """Return the weights."""
         return Shares("weight", params["weights"], simplex=bool(abs(params["weights"].sum() - 1) < 1e-6))
-
-    def weights_at(self, params: Arrays, y: np.ndarray) -> np.ndarray:
-        """Return the weights, (K,), the same for all data."""
-        return params["weights"]
 
     # ── at new data ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -113,10 +98,11 @@ class PointForm(Form):
         """Return the conservative log density of paired rows theta (N, d), y (N, ...): (N,)."""
         w, used, prior = self._in_use(params, members)
         log_q = np.empty(len(theta))
-        for one_y, rows in _distinct(y):
-            pool = _Pool.drawn(self, w, self._source(w, used, prior, one_y), self.point_count, _seeded(one_y))
+        for one_y, rows in distinct_rows(y):
+            rng = np.random.default_rng(entropy_of(one_y))
+            pool = _Pool.drawn(self, w, self._source(w, used, prior, one_y), POINTS, rng)
             of_theta = pool.log_weights(theta[rows])
-            total = log_sums(pool.log_w[None])[0]
+            total = log_total(pool.log_w)
             with np.errstate(invalid="ignore"):
                 density = of_theta[0] - (np.logaddexp(total, of_theta[1]) - np.log(len(pool.log_w) + 1))
             log_q[rows] = np.where(of_theta[0] == -np.inf, -np.inf, density)
@@ -135,13 +121,8 @@ class PointForm(Form):
         drawn = []
         for b in range(len(y)):
             source = self._source(w, used, prior, y[b : b + 1])
-            drawn.append(_Pool.drawn(self, w, source, max(POOL * n, self.point_count), rng).resampled(n, rng))
+            drawn.append(_Pool.drawn(self, w, source, max(POOL * n, POINTS), rng).resampled(n, rng))
         return np.stack(drawn, 1), None
-
-    @property
-    def point_count(self) -> int:
-        """Points at new data that a density is normalized with."""
-        return 1000
 
     def _in_use(self, params: Arrays, members: Sequence[MemberLike]) -> tuple[np.ndarray, list[Any], Any]:
         """Return the weights that are not 0, their members, and the prior."""
@@ -156,28 +137,13 @@ class PointForm(Form):
         if prior is None:
             raise IntractableError(
                 f"{type(self).__name__} needs the prior at new data: fit with {type(self).__name__}(prior=...), "
-                "or "
-                "load with Stacking.load(path, form=...)."
+                "or load with Stacking.load(path, form=...)."
             )
 
     def _source(self, w: np.ndarray, members: Sequence[Any], prior: Any, y: np.ndarray) -> PointSource:
         total = w.sum()
         shares = w / total if total > 0 else np.full(len(w), 1 / len(w))
         return PointSource(members, shares, prior, y)
-
-
-def _distinct(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return each distinct row of y, (1, ...), and the places where it stands."""
-    places: dict[bytes, list[int]] = {}
-    for n in range(len(y)):
-        places.setdefault(np.ascontiguousarray(y[n]).tobytes(), []).append(n)
-    return [(y[rows[0]][None], np.array(rows)) for rows in places.values()]
-
-
-def _seeded(y: np.ndarray) -> np.random.Generator:
-    """Return a generator that derives from y."""
-    digest = hashlib.sha256(np.ascontiguousarray(y, float).tobytes()).digest()
-    return np.random.default_rng(np.frombuffer(digest, np.uint32).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,37 +179,22 @@ class _Pool:
         return log_g, np.where(log_g == -np.inf, -np.inf, log_g - values.log_r)
 
     def resampled(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Return n draws, (n, d): systematic resampling, then Metropolis steps until repeats have moved apart."""
-        share = np.exp(self.log_w - log_sums(self.log_w[None]))
-        chosen = np.minimum(np.searchsorted(np.cumsum(share), (rng.random() + np.arange(n)) / n), len(share) - 1)
-        theta = self.theta[chosen]
-        still = np.r_[False, chosen[1:] == chosen[:-1]]
-        if still.any():
-            d, effective = theta.shape[1], 1 / (share**2).sum()
-            mean = share @ self.theta
-            scatter = (share[:, None] * (self.theta - mean)).T @ (self.theta - mean)
+        """Return n draws, (n, d): resampled by weight, repeats moved apart."""
+        share = normalized_weights(self.log_w)
+        chosen = resampled(share, n, rng)
+        theta, d = self.theta[chosen], self.theta.shape[1]
+        if (chosen[1:] == chosen[:-1]).any():
+            centered = self.theta - share @ self.theta
+            scatter = (share[:, None] * centered).T @ centered
             root = np.linalg.cholesky(scatter + 1e-10 * np.diag(np.diag(scatter) + 1e-300))
-            width = (4 / (effective * (d + 2))) ** (1 / (d + 4))
-            log_g = self.log_weights(theta)[0]
-            for _ in range(STEPS):
-                moving = np.flatnonzero(still)
-                if not moving.size:
-                    break
-                step = width * rng.standard_normal((moving.size, d)) @ root.T
-                reached = self.log_weights(theta[moving] + step)[0]
-                accepted = np.log(rng.random(moving.size)) < reached - log_g[moving]
-                theta[moving[accepted]] += step[accepted]
-                log_g[moving[accepted]] = reached[accepted]
-                still[moving[accepted]] = False
+            width = (4 / (effective_points(self.log_w) * (d + 2))) ** (1 / (d + 4))
+            theta = moved_apart(
+                theta,
+                lambda points: self.log_weights(points)[0],
+                lambda: width * rng.standard_normal((n, d)) @ root.T,
+                rng,
+            )
         return rng.permutation(theta)
-
-
-def log_sums(log_w: np.ndarray) -> np.ndarray:
-    """Return log Σ_m w_nm of each row, (N, M) → (N,); −inf where every weight is 0."""
-    highest = log_w.max(1)
-    reference = np.where(np.isfinite(highest), highest, 0.0)
-    with np.errstate(divide="ignore"):
-        return reference + np.log(np.exp(log_w - reference[:, None]).sum(1))
 
 
 class PointView(View):
@@ -264,7 +215,7 @@ class PointView(View):
         """Return log g(θ_n) − log Ẑ⁺_n, (N,)."""
         log_g, log_w = self.log_weights
         with np.errstate(invalid="ignore"):
-            log_z = log_sums(log_w) - np.log(log_w.shape[1])
+            log_z = log_sum(log_w.T) - np.log(log_w.shape[1])
             density = log_g[:, 0] - log_z
         return torch.as_tensor(np.where(log_g[:, 0] == -np.inf, -np.inf, density))
 
@@ -292,30 +243,23 @@ class PointView(View):
 
     def interval(self, alpha: float) -> Tensor:
         """Return weighted quantiles of the points, (N, d, 2)."""
-        points, share = self.table.points[:, 1:], self._shares()
-        order = np.argsort(points, 1)
-        ordered, mass = np.take_along_axis(points, order, 1), np.take_along_axis(share[..., None], order, 1)
-        middle = np.cumsum(mass, 1) - mass / 2
-        ends = np.empty((len(points), points.shape[2], 2))
-        for n, j in np.ndindex(ends.shape[:2]):
-            ends[n, j] = np.interp([alpha / 2, 1 - alpha / 2], middle[n, :, j], ordered[n, :, j])
-        return torch.as_tensor(ends)
+        rows = zip(self.table.points[:, 1:], self._shares(), strict=True)
+        ends = [weighted_quantiles(points, share, [alpha / 2, 1 - alpha / 2]) for points, share in rows]
+        return torch.as_tensor(np.stack(ends).swapaxes(1, 2).copy())
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
         """Return points resampled by weight, (N, n, d), in random order; 100 of them unless told otherwise."""
         rng, share, n = np.random.default_rng(seed), self._shares(), 100 if n is None else n
-        cumulated = np.cumsum(share, 1)
         drawn = np.empty((self.table.N, n, self.d))
-        for row, edges in enumerate(cumulated):
-            chosen = np.minimum(np.searchsorted(edges, (rng.random() + np.arange(n)) / n), len(edges) - 1)
-            drawn[row] = self.table.points[row, 1 + rng.permutation(chosen)]
+        for row, of_row in enumerate(share):
+            drawn[row] = self.table.points[row, 1 + rng.permutation(resampled(of_row, n, rng))]
         return torch.as_tensor(drawn)
 
     def _shares(self) -> np.ndarray:
         """Return the weights of the points but the first of each row, (N, M − 1), which sum to one."""
         log_w = self.log_weights[1][:, 1:]
         with np.errstate(invalid="ignore"):
-            return np.exp(log_w - log_sums(log_w)[:, None])
+            return np.exp(log_w - log_sum(log_w.T)[:, None])
 
     @cached_property
     def log_weights(self) -> tuple[np.ndarray, np.ndarray]:

@@ -75,8 +75,7 @@ class Product(PointForm):
         if not self.simplex:
             raise ValueError(
                 "without the prior at the shared points only Product(simplex=True) can be fitted: the table has "
-                "no "
-                "`log_prior`. Tabulate with ds.tabulate(..., points=1000, prior=...)."
+                "no `log_prior`. Tabulate with ds.tabulate(..., points=1000, prior=...)."
             )
 
     def draw(
@@ -124,8 +123,7 @@ def _rejected(
         if proposed > 10 / LEAST_ACCEPTED and poor.any():
             raise SamplingError(
                 f"the product accepts fewer than {LEAST_ACCEPTED:.1%} of the draws of its mixture at "
-                f"{poor.sum()} of "
-                f"{len(y)} rows of y: its members contradict each other there."
+                f"{poor.sum()} of {len(y)} rows of y: its members contradict each other there."
             )
         wanting = np.flatnonzero(counts < n)
     return np.stack([np.stack(of_row[:n]) for of_row in accepted], 1)

@@ -1,25 +1,18 @@
-"""Forms whose only parameters are one set of weights on the simplex."""
+"""Forms whose only parameters are one set of weights."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from drystone.forms.form import Arrays, Form, Shares
-from drystone.forms.params import check_array, check_names, check_simplex
+from drystone.forms.params import check_array, check_names, check_not_negative, check_simplex
 from drystone.table import Table
 
-__all__ = ["SimplexForm"]
+__all__ = ["SimplexForm", "WeightedForm"]
 
 
-class SimplexForm(Form):
-    """A form with parameters ``weights`` (K,), w_k ≥ 0 and Σ_k w_k = 1.
-
-    It leaves ``gives`` and ``combine`` to define; :class:`~drystone.solvers.ProjectedGradient` fits it.
-    """
-
-    def pseudocount(self, table: Table) -> float:
-        """Return c of a penalty −c Σ_k log w_k, or 0 for none."""
-        return 0.0
+class WeightedForm(Form):
+    """A form with parameters ``weights`` (K,), w_k ≥ 0."""
 
     def expand_params(self, params: dict[str, np.ndarray], members: np.ndarray, K: int) -> dict[str, np.ndarray]:
         """Return the weights of all K members, 0 for the others."""
@@ -33,10 +26,10 @@ class SimplexForm(Form):
         return members, {"weights": params["weights"][members]}
 
     def check_params(self, params: Arrays, K: int, d: int) -> None:
-        """Raise ``ValueError`` unless there are K weights ≥ 0 that sum to one."""
+        """Raise ``ValueError`` unless there are K weights ≥ 0."""
         check_names(params, ("weights",))
         check_array("weights", params["weights"], (K,))
-        check_simplex("weights", params["weights"])
+        check_not_negative("weights", params["weights"])
 
     def describe_params(self, params: Arrays, names: tuple[str, ...]) -> list[str]:
         """Return the members with weight, heaviest first."""
@@ -48,10 +41,26 @@ class SimplexForm(Form):
             lines.append(f"  {f'… and {len(rest)} more':<40} {rest.sum():8.4f}")
         return lines
 
-    def shares(self, params: Arrays, table: Table) -> Shares:
-        """Return the weights."""
-        return Shares("weight", params["weights"], simplex=True)
-
     def weights_at(self, params: Arrays, y: np.ndarray) -> np.ndarray:
         """Return the weights, (K,), the same for all data."""
         return params["weights"]
+
+
+class SimplexForm(WeightedForm):
+    """A form with parameters ``weights`` (K,), w_k ≥ 0 and Σ_k w_k = 1.
+
+    It leaves ``gives`` and ``combine`` to define; :class:`~drystone.solvers.ProjectedGradient` fits it.
+    """
+
+    def pseudocount(self, table: Table) -> float:
+        """Return c of a penalty −c Σ_k log w_k, or 0 for none."""
+        return 0.0
+
+    def check_params(self, params: Arrays, K: int, d: int) -> None:
+        """Raise ``ValueError`` unless there are K weights ≥ 0 that sum to one."""
+        super().check_params(params, K, d)
+        check_simplex("weights", params["weights"])
+
+    def shares(self, params: Arrays, table: Table) -> Shares:
+        """Return the weights."""
+        return Shares("weight", params["weights"], simplex=True)

@@ -13,7 +13,6 @@ miss the posterior. The two bracket the truth, and M is doubled while they diffe
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import warnings
 from collections import OrderedDict
@@ -24,12 +23,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_numpy, rows_of_data
+from drystone._arrays import as_numpy, distinct_rows, entropy_of, rows_of_data
 from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.likelihood.member import CheckedLikelihood, LikelihoodMember, checked_likelihoods
 from drystone.likelihood.proposal import DefensiveMixture, Proposal, adapted, as_proposal
 from drystone.likelihood.report import NormalizationReport, pareto_shape
-from drystone.likelihood.weights import effective_points, log_sum, log_total, normalized_weights
+from drystone.likelihood.weights import (
+    effective_points,
+    log_sum,
+    log_total,
+    moved_apart,
+    normalized_weights,
+    resampled,
+)
 from drystone.simulation.prior import Prior, as_prior
 
 __all__ = ["NormalizedMember", "Normalizer", "normalize"]
@@ -40,8 +46,6 @@ CAP = 16
 ENOUGH, TOO_FEW = 100.0, 10.0
 # Bytes of points that are kept for the next likelihood or the next call.
 CACHE = 2**28
-# Metropolis steps after resampling, at most: until repeated points have moved apart.
-STEPS = 20
 
 
 def normalize(
@@ -111,7 +115,7 @@ class Normalizer:
     defensive: float
     error: float
     seed: int
-    _rows: OrderedDict[bytes, Row] = field(default_factory=OrderedDict, repr=False)
+    _rows: OrderedDict[tuple[int, ...], Row] = field(default_factory=OrderedDict, repr=False)
     _lock: Any = field(default_factory=threading.Lock, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,7 +126,7 @@ class Normalizer:
 
     def row(self, y: np.ndarray) -> Row:
         """Return the points at one row y (1, ...)."""
-        key = hashlib.sha256(np.ascontiguousarray(y, float).tobytes()).digest()
+        key = entropy_of(y)
         with self._lock:
             row = self._rows.pop(key, None) or Row(self, y, key)
             self._rows[key] = row
@@ -140,9 +144,9 @@ class Row:
         key: its digest, from which the seeds derive.
     """
 
-    def __init__(self, normalizer: Normalizer, y: np.ndarray, key: bytes) -> None:
+    def __init__(self, normalizer: Normalizer, y: np.ndarray, key: tuple[int, ...]) -> None:
         self.normalizer, self.y = normalizer, y
-        self._entropy = [normalizer.seed, *np.frombuffer(key, np.uint32).tolist()]
+        self._entropy = [normalizer.seed, *key]
         self._theta: list[np.ndarray] = []
         self._base: list[np.ndarray] = []
         self._log_f: dict[tuple[int, int], np.ndarray] = {}
@@ -181,6 +185,11 @@ class Row:
         log_prior, log_r = self._reference(theta)
         joint = log_prior + self._values(k, theta, np.isfinite(log_prior))
         return joint, joint - log_r
+
+    def log_joint(self, k: int, theta: np.ndarray) -> np.ndarray:
+        """Return log p + f at any points (m, d): (m,)."""
+        log_prior = self.normalizer.prior.log_prob(theta)
+        return log_prior + self._values(k, theta, np.isfinite(log_prior))
 
     def enough(self, k: int, effective: float) -> int:
         """Return how many stretches it takes for so many effective points, or the most there are."""
@@ -256,7 +265,7 @@ class NormalizedMember:
         """Return f(θ_n, y_n) for paired rows theta (N, d), y (N, ...): (N,); −inf where the prior is 0."""
         theta, y = np.asarray(as_numpy(theta), float), rows_of_data("y", y)
         values, inside = np.full(len(theta), -np.inf), np.isfinite(self.prior.log_prob(theta))
-        for one_y, rows in _distinct(y):
+        for one_y, rows in distinct_rows(y):
             chosen = rows[inside[rows]]
             if len(chosen):
                 values[chosen] = self.normalizer.likelihoods[self.k].at(theta[chosen], one_y)
@@ -276,7 +285,7 @@ class NormalizedMember:
         if len(y) == 1:
             y = np.broadcast_to(y, (len(theta), *y.shape[1:]))
         conservative, naive = np.empty(len(theta)), np.empty(len(theta))
-        for one_y, rows in _distinct(y):
+        for one_y, rows in distinct_rows(y):
             conservative[rows], naive[rows] = self._at_row(self.normalizer.row(one_y), theta[rows])
         return conservative, naive
 
@@ -332,25 +341,15 @@ class NormalizedMember:
     def _resampled(
         self, row: Row, points: np.ndarray, log_w: np.ndarray, n: int, rng: np.random.Generator
     ) -> np.ndarray:
-        w = normalized_weights(log_w)
-        places = (rng.random() + np.arange(n)) / n
-        chosen = np.minimum(np.searchsorted(np.cumsum(w), places), len(w) - 1)
-        theta, joint = points[chosen], row.log_weight_at(self.k, points[chosen])[0]
-        first = np.r_[True, chosen[1:] != chosen[:-1]]
-        still = ~first
-        kernels = row.mixture.kernels
-        if kernels is None:
-            return rng.permutation(theta)
-        for _ in range(STEPS):
-            if not still.any():
-                break
-            # The scale is drawn whatever θ is, so that the way back is as likely as the way there.
-            scale = rng.choice(len(kernels.shares), size=n, p=kernels.shares)
-            proposed = theta + kernels.steps(scale, rng) / np.sqrt(theta.shape[1])
-            reached = row.log_weight_at(self.k, proposed)[0]
-            accepted = np.log(rng.random(n)) < reached - joint
-            theta, joint = np.where(accepted[:, None], proposed, theta), np.where(accepted, reached, joint)
-            still &= ~accepted
+        chosen = resampled(normalized_weights(log_w), n, rng)
+        theta, kernels = points[chosen], row.mixture.kernels
+        if kernels is not None and (chosen[1:] == chosen[:-1]).any():
+
+            def steps() -> np.ndarray:
+                scale = rng.choice(len(kernels.shares), size=n, p=kernels.shares)
+                return kernels.steps(scale, rng) / np.sqrt(theta.shape[1])
+
+            theta = moved_apart(theta, lambda points: row.log_joint(self.k, points), steps, rng)
         return rng.permutation(theta)
 
     def log_evidence(self, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -389,11 +388,3 @@ def _rows(y: ArrayLike) -> Iterator[np.ndarray]:
     """Yield the rows of y, (1, ...) each."""
     data = rows_of_data("y", y)
     return (data[n : n + 1] for n in range(len(data)))
-
-
-def _distinct(y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield each distinct row of y, (1, ...), and the places where it stands."""
-    places: dict[bytes, list[int]] = {}
-    for n in range(len(y)):
-        places.setdefault(np.ascontiguousarray(y[n]).tobytes(), []).append(n)
-    return ((y[rows[0]][None], np.array(rows)) for rows in places.values())

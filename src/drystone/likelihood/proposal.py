@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from drystone._arrays import as_numpy
-from drystone.likelihood.weights import effective_points, log_sum, normalized_weights
+from drystone.likelihood.weights import effective_points, log_sum, normalized_weights, resampled
 from drystone.simulation.prior import Prior
 
 __all__ = ["DefensiveMixture", "Kernels", "Proposal", "adapted", "as_proposal", "weighted_mixture"]
@@ -284,10 +284,8 @@ def _kernels(theta: np.ndarray, w: np.ndarray, effort: Effort, rng: np.random.Ge
     floor = 1e-8 * np.maximum(theta.var(0), np.finfo(float).tiny)
     covariance = (w[:, None] * centered).T @ centered + np.diag(floor)
     bandwidth = min(1.0, (4 * (w**2).sum() / (d + 2)) ** (1 / (d + 4)))
-    places = (rng.random() + np.arange(n)) / n
-    chosen = np.minimum(np.searchsorted(np.cumsum(w), places), len(w) - 1)
     root = bandwidth * np.linalg.cholesky(covariance)
-    kernels = Kernels(np.full(n, 1 / n), theta[chosen], np.repeat(root[None], n, 0))
+    kernels = Kernels(np.full(n, 1 / n), theta[resampled(w, n, rng)], np.repeat(root[None], n, 0))
     least = floor + 1e-4 * np.diag(covariance)
     # Draws that carry next to nothing would only cost time, and some thousands of the others are enough.
     telling = np.flatnonzero(w > 1e-3 * w.max())[:TELLING]

@@ -20,7 +20,8 @@ import numpy as np
 
 from drystone._messages import count_and_first_few, first_few
 from drystone.forms import Form, LikelihoodMixture, Mixture, PointForm, Product
-from drystone.forms.points import NUMBERS, PointView, log_sums
+from drystone.forms.points import NUMBERS, PointView
+from drystone.likelihood.weights import log_sum
 from drystone.scores import LogScore, Score
 from drystone.solvers.log_score import SQP
 from drystone.solvers.nonnegative import newton_nonnegative
@@ -129,10 +130,8 @@ def monte_carlo_error(table: Table, form: PointForm, weights: np.ndarray) -> str
     poor = int((effective < TOO_FEW).sum())
     words = (
         f"Normalized at {M} points per row: the loss has a Monte Carlo standard error of {error:.1g} and errs "
-        "high, by "
-        f"at most {bound:.1g} on average; effective points {np.median(effective):.0f} (median), below {TOO_FEW} "
-        "at "
-        f"{poor} of {len(a)} rows."
+        f"high, by at most {bound:.1g} on average; effective points {np.median(effective):.0f} (median), below "
+        f"{TOO_FEW} at {poor} of {len(a)} rows."
     )
     if missed.size:
         words += f" No point but its own explains {count_and_first_few(missed)} of the rows."
@@ -143,7 +142,7 @@ def _normalization(block: Table, form: PointForm, weights: np.ndarray) -> np.nda
     """Return effective points, log Ẑ⁺ − log Ẑ without the row's own point, and row weights, (3, N)."""
     log_w = PointView(form, weights, block).log_weights[1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        total, others = log_sums(log_w), log_sums(log_w[:, 1:])
+        total, others = log_sum(log_w.T), log_sum(log_w.T[1:])
         effective = 1 / (np.exp(log_w - total[:, None]) ** 2).sum(1)
         M = log_w.shape[1]
         width = (total - np.log(M)) - (others - np.log(M - 1))
@@ -168,8 +167,7 @@ def _unusable(table: Table) -> tuple[np.ndarray, np.ndarray]:
     if outside:
         raise ValueError(
             f"the prior is 0 at the true parameters of rows {count_and_first_few(outside)} of {table.N}: it is "
-            "not the "
-            "prior of these simulations."
+            "not the prior of these simulations."
         )
     return impossible, ~varies
 

@@ -87,8 +87,7 @@ def _with_points_of(first: Table, second: Table) -> Table:
         return second
     warnings.warn(
         "the tables have different shared points: the joined one has those of the first, and its members alone "
-        "have "
-        "values there.",
+        "have values there.",
         stacklevel=4,
     )
     return blocks.extract(second, second.gives - {"points"}, slice(None))

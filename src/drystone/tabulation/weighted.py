@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from drystone.likelihood.weights import weighted_quantiles
 from drystone.table.statistics import Key, level_key
 
 __all__ = ["of_weighted_points"]
@@ -41,10 +42,4 @@ def _of_row(
         "mean": mean,
         "cov": (w[:, None] * centered).T @ centered,
     }
-    order = np.argsort(points, 0)
-    ordered, mass = np.take_along_axis(points, order, 0), w[order]
-    middle = np.cumsum(mass, 0) - mass / 2
-    for level in levels:
-        columns = (np.interp(level, middle[:, j], ordered[:, j]) for j in range(len(truth)))
-        statistics[level_key(level)] = np.array(list(columns))
-    return statistics
+    return statistics | dict(zip(map(level_key, levels), weighted_quantiles(points, w, levels), strict=True))
