@@ -1,5 +1,7 @@
 """Tests for drystone.posterior and the allocation of draws."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import torch
@@ -240,3 +242,135 @@ def test_an_ensemble_in_another_order_gives_each_member_its_own_weight():
     for n in range(2):
         expected = fit.posterior(members).log_prob(theta, x=y[n])
         np.testing.assert_array_equal(fit.posterior(turned).log_prob(theta, x=y[n]), expected)
+
+
+# ── as sbi users call it ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Series:
+    """N(mean of the data, 0.1²) with data of shape (2, 5), as a series of two channels."""
+
+    def __init__(self, y_shape=None):
+        if y_shape is not None:
+            self.y_shape = y_shape
+
+    def log_prob(self, theta, y):
+        assert y.shape[1:] == (2, 5)
+        return norm.logpdf(theta[:, 0], y.mean((1, 2)), 0.1)
+
+    def sample(self, n, y, seed=None):
+        assert y.shape[1:] == (2, 5)
+        return y.mean((1, 2))[None, :, None] + 0.1 * np.random.default_rng(seed).normal(size=(n, len(y), 1))
+
+
+def test_one_observation_may_have_any_shape_that_a_member_or_the_reference_knows():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(6, 2, 5))
+    table = ds.Table(y.mean((1, 2))[:, None], y=y, log_q=np.zeros((1, 6)), names=["series"], parameters=["theta"])
+    known = fit_with([1.0], ["series"]).posterior([Series((2, 5))])
+    referred = fit_with([1.0], ["series"]).posterior([Series()], reference=table)
+    for posterior in (known, referred):
+        assert posterior.sample((3,), y[0]).shape == (3, 1)
+        assert posterior.sample((3,), torch.as_tensor(y[:1])).shape == (3, 1)
+        assert posterior.log_prob(np.zeros((4, 1)), y[0]).shape == (4,)
+        with pytest.raises(ValueError, match=r"one observation of shape \(2, 5\); got shape \(6, 2, 5\).*batched"):
+            posterior.sample((3,), y)
+        with pytest.raises(ValueError, match=r"one observation of shape \(2, 5\); got shape \(5, 2\)"):
+            posterior.sample((3,), y[0].T)
+    unknown = fit_with([1.0], ["series"]).posterior([Series()])
+    assert unknown.sample((3,), y[:1]).shape == (3, 1)
+    with pytest.raises(ValueError, match=r"give x\[None\]"):
+        unknown.sample((3,), y[0])
+
+
+def test_a_channel_of_one_is_not_taken_for_a_batch():
+    class Channel(ds.toy.Gaussian):
+        y_shape = (1, 3)
+
+        def sample(self, n, y, seed=None):
+            assert y.shape[1:] == (1, 3)
+            return np.zeros((n, len(y), 1))
+
+    posterior = fit_with([1.0], ["one"]).posterior([Channel(0.0, 1.0)])
+    assert posterior.sample((2,), np.zeros((1, 3))).shape == (2, 1)
+    assert posterior.sample((2,), np.zeros((1, 1, 3))).shape == (2, 1)
+
+
+def test_a_default_observation_stands_for_those_that_are_not_given(posterior):
+    x, theta = torch.tensor([0.7]), torch.zeros(3, 1)
+    with pytest.raises(ValueError, match=r"`x` is missing.*set_default_x"):
+        posterior.mean()
+    assert posterior.set_default_x(x) is posterior
+    assert torch.equal(posterior.sample((5,), seed=1), posterior.sample((5,), x, seed=1))
+    assert torch.equal(posterior.log_prob(theta), posterior.log_prob(theta, x))
+    assert torch.equal(posterior.potential(theta), posterior.log_prob(theta, x))
+    assert torch.equal(posterior.mean(seed=0), posterior.mean(x, seed=0))
+    assert torch.equal(posterior.cov(seed=0), posterior.cov(x, seed=0))
+    assert torch.equal(posterior.interval(seed=0), posterior.interval(x, seed=0))
+    assert torch.equal(posterior.map(seed=0), posterior.map(x, seed=0))
+    with pytest.raises(ValueError, match="batched"):
+        posterior.set_default_x(torch.zeros(4, 1))
+
+
+def test_the_mode_is_the_highest_point_of_the_density(posterior):
+    grid = np.linspace(-6, 8, 28_001)[:, None]
+    density = posterior.log_prob(grid, np.array([0.7]))
+    mode = posterior.map(np.array([0.7]), seed=0)
+    assert mode.shape == (1,)
+    assert mode[0] == pytest.approx(grid[density.argmax(), 0], abs=2e-3)
+    assert posterior.map(torch.tensor([0.7])).dtype == torch.float32
+
+
+def test_a_mode_on_the_edge_of_a_support_is_found():
+    class Edge:
+        """Density e^{−θ_1 − θ_2} for θ > 0."""
+
+        def log_prob(self, theta, y):
+            return np.where((theta > 0).all(1), -theta.sum(1), -np.inf)
+
+        def sample(self, n, y, seed=None):
+            return np.random.default_rng(seed).exponential(size=(n, len(y), 2))
+
+    fit = ds.Stacking.single(["edge"], 0, parameters=["a", "b"])
+    mode = fit.posterior([Edge()]).map(np.zeros(1), seed=0)
+    assert (mode > 0).all()
+    assert mode.max() < 0.01
+
+
+def test_members_that_live_on_a_device_are_moved():
+    class OnDevice(ds.toy.Gaussian):
+        devices: ClassVar[list] = []
+
+        def to(self, device):
+            self.devices.append(device)
+
+    member = OnDevice(0.0, 1.0)
+    posterior = fit_with([0.5, 0.5], ["moves", "stays"]).posterior([member, ds.toy.MEMBERS["left"]])
+    assert posterior.set_default_x(torch.zeros(1)).to("cpu") is posterior
+    assert member.devices == [torch.device("cpu")]
+    assert posterior.sample((3,)).device.type == "cpu"
+    with pytest.raises(RuntimeError, match="device"):
+        posterior.to("nowhere")
+
+
+# ── at one observation ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_at_an_observation_there_are_draws_and_the_weights_in_use(posterior):
+    here = posterior.at([0.7], draws=4000)
+    assert here.draws.shape == (4000, 1)
+    assert kstest(here.draws[:, 0], mixture_cdf(0.7)).pvalue > 1e-3
+    assert here.weights == dict(zip(ds.toy.MEMBERS, WEIGHTS, strict=True))
+    np.testing.assert_array_equal(here.mean, here.draws.mean(0))
+    np.testing.assert_allclose(here.interval(0.2)[0], np.quantile(here.draws[:, 0], [0.1, 0.9]))
+    assert "reference=table" in str(here)
+    assert "Weights here: right 0.35" in str(here)
+
+
+def test_a_reference_must_have_data_and_the_parameters_of_the_fit():
+    fit = fit_with(WEIGHTS)
+    with pytest.raises(ValueError, match="`reference` must hold the data `y`"):
+        fit.posterior(ds.toy.MEMBERS, reference=ds.Table(np.zeros((3, 1)), log_q=np.zeros((4, 3))))
+    other = ds.Table(np.zeros((3, 1)), y=np.zeros((3, 1)), log_q=np.zeros((4, 3)), parameters=["other"])
+    with pytest.raises(ValueError, match="parameters of the fit"):
+        fit.posterior(ds.toy.MEMBERS, reference=other)

@@ -235,3 +235,40 @@ def test_a_posterior_of_our_own_members_goes_to_sbi_too():
     best = neural.map(num_iter=80, num_to_optimize=5, num_init_samples=100, learning_rate=0.05)
     grid = torch.linspace(-3, 4, 1401)[:, None]
     assert best.item() == pytest.approx(grid[toy.log_prob(grid, [0.7]).argmax()].item(), abs=0.05)
+
+
+def test_it_takes_the_calls_of_sbis_own_ensembles(neural):
+    fit = flows().fit
+    weights = torch.tensor([w for w in fit.weights if w > 0], dtype=torch.float32)
+    assert neural.num_components == len(neural.posteriors) == 3
+    assert neural.posteriors == [npe("maf"), npe("nsf"), npe("mdn")]
+    torch.testing.assert_close(neural.weights, weights)
+    theta = flows().sample((7,), X_O, seed=6)
+    neural.set_default_x(X_O)
+    log_weights, log_probs = neural.log_prob(theta, individually=True)
+    assert (log_weights.shape, log_probs.shape) == ((3, 1), (3, 7))
+    torch.testing.assert_close(torch.logsumexp(log_weights + log_probs, 0), neural.log_prob(theta))
+    options = {"num_iter": 3, "num_to_optimize": 2, "num_init_samples": 10}
+    log_weights, modes = neural.map(individually=True, **options)
+    assert len(log_weights) == len(modes) == 3
+    assert neural.map(X_O, init_method=theta, show_progress_bars=False, **options).numel() == 2
+    assert neural.to("cpu") is neural
+    assert neural.sample((4,), X_O).shape == (4, 2)
+    assert neural.potential(theta).shape == (7,)
+
+
+def test_members_of_other_libraries_are_components_as_well():
+    toy = ds.stack(ds.toy.table(200)).posterior(ds.toy.MEMBERS).to_sbi()
+    assert toy.num_components == len(toy.posteriors) == len(toy.weights)
+    theta = torch.zeros(3, 1)
+    log_weights, log_probs = toy.log_prob(theta, torch.tensor([0.7]), individually=True)
+    torch.testing.assert_close(
+        torch.logsumexp(log_weights + log_probs, 0), toy.log_prob(theta, torch.tensor([0.7]))
+    )
+    assert toy.posteriors[0].sample((2,), torch.tensor([0.7])).shape == (2, 1)
+
+
+def test_sbis_estimators_know_the_shape_of_an_observation(neural):
+    assert members()["maf"].y_shape == (2,)
+    with pytest.raises(ValueError, match=r"one observation of shape \(2,\); got shape \(3,\)"):
+        flows().sample((2,), torch.zeros(3))

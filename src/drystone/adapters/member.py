@@ -108,6 +108,12 @@ class CheckedMember:
         return getattr(self.posterior, method, None) is not None
 
     @property
+    def y_shape(self) -> tuple[int, ...] | None:
+        """Shape of one observation, if the member knows it; optional."""
+        shape = getattr(self.posterior, "y_shape", None)
+        return None if shape is None else tuple(shape)
+
+    @property
     def is_likelihood(self) -> bool:
         """Whether it is a likelihood, made a posterior by :func:`drystone.normalize`."""
         return self.has("log_likelihood") and self.has("proposal")

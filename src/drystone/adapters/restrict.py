@@ -91,6 +91,17 @@ class RestrictedDraws:
     def __init__(self, member: Sampler, contains: Contains, error: float) -> None:
         self.member, self.contains, self.error = member, contains, error
 
+    @property
+    def y_shape(self) -> tuple[int, ...] | None:
+        """Shape of one observation, if the member knows it."""
+        return getattr(self.member, "y_shape", None)
+
+    def to(self, device: torch.device) -> None:
+        """Move the member to a device, if it lives on one."""
+        move = getattr(self.member, "to", None)
+        if move is not None:
+            move(device)
+
     def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
         """Return the first n draws in the support for each row of y, (n, N, d)."""
         rng = np.random.default_rng(seed)

@@ -117,6 +117,18 @@ class SbiDraws(ABC):
     def _draw(self, n: int, x: Tensor) -> Tensor:
         """Return n draws for each row of x: (n, N, d)."""
 
+    @property
+    def y_shape(self) -> tuple[int, ...] | None:
+        """Shape of one observation, if sbi's estimator knows it."""
+        names = ("posterior_estimator", "vector_field_estimator")
+        estimators = (getattr(self.posterior, name, None) for name in names)
+        shapes = (getattr(estimator, "condition_shape", None) for estimator in estimators)
+        return next((tuple(shape) for shape in shapes if shape is not None), None)
+
+    def to(self, device: torch.device) -> None:
+        """Move the posterior to a device."""
+        self.posterior.to(device)
+
     def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
         """Return n draws for each row of y: (n, N, d)."""
         x = _tensor(y, self.posterior)

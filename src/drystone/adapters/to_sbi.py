@@ -1,4 +1,8 @@
-"""The stacked posterior as a ``NeuralPosterior`` of sbi, with a default x, a potential and ``map()``."""
+"""The stacked posterior as a ``NeuralPosterior`` of sbi, with a default x, a potential, ``map()`` and components.
+
+It takes the calls of sbi's ``EnsemblePosterior`` too: ``weights``, ``posteriors``, ``num_components``, ``to``, and
+``individually=`` of ``log_prob`` and ``map``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from sbi.inference import EnsemblePosterior
 from sbi.inference.posteriors.base_posterior import NeuralPosterior
 from sbi.inference.potentials.base_potential import BasePotential
 from sbi.utils import mcmc_transform
+from sbi.utils.torchutils import process_device
 from torch import Tensor
 
 from drystone.adapters.sbi import sbi_posterior_of
@@ -86,13 +91,87 @@ class StackedNeuralPosterior(NeuralPosterior):
         """Return exchangeable draws at B observations, (*sample_shape, B, d); ``seed`` is the only option."""
         return self.stacked.sample_batched(sample_shape, torch.as_tensor(x), **kwargs)
 
-    def log_prob(self, theta: Tensor, x: Tensor | None = None, track_gradients: bool = False) -> Tensor:
-        """Return the normalized log density of theta (S, d) at one observation, (S,)."""
-        return self.potential(theta, x, track_gradients)
+    def log_prob(
+        self,
+        theta: Tensor,
+        x: Tensor | None = None,
+        track_gradients: bool = False,
+        individually: bool = False,
+    ) -> Any:
+        """Return the normalized log density of theta (S, d) at one observation, (S,).
+
+        With ``individually``, as sbi's ensembles do: log weights (K, 1) and the components' log densities (K, S).
+        """
+        if not individually:
+            return self.potential(theta, x, track_gradients)
+        x = self._x_else_default_x(x)
+        theta = torch.atleast_2d(torch.as_tensor(theta))
+        densities = [component.stacked.log_prob(theta, x) for component in self._components]
+        return self._log_weights, torch.stack([density.to(theta.dtype) for density in densities])
 
     def log_prob_batched(self, theta: Tensor, x: Tensor) -> Tensor:
         """Return the normalized log density of theta (S, B, d) at B observations, (S, B)."""
         return self.stacked.log_prob_batched(theta, torch.as_tensor(x))
+
+    def map(self, x: Tensor | None = None, *args: Any, individually: bool = False, **kwargs: Any) -> Any:
+        """Return the mode as sbi finds it; with ``individually``, log weights (K, 1) and the components' modes.
+
+        ``x`` sets the default observation first; further arguments are those of ``NeuralPosterior.map``.
+        """
+        if x is not None:
+            self.set_default_x(x)
+        if not individually:
+            return super().map(None, *args, **kwargs)
+        observation = self._x_else_default_x(None)
+        modes = [component.map(observation, *args, **kwargs) for component in self._components]
+        return self._log_weights, torch.stack(modes)
+
+    def to(self, device: str | torch.device) -> StackedNeuralPosterior:
+        """Move the members, the prior and the default observation to a device; return ``self``."""
+        self._device = process_device(device)
+        self.stacked.to(self._device)
+        if self.prior is not None:
+            if hasattr(self.prior, "to"):
+                self.prior.to(self._device)
+            self.theta_transform = mcmc_transform(self.prior, device=self._device)
+        self.potential_fn.device = self._device
+        if self._x is not None:
+            self._x = self._x.to(self._device)
+        return self
+
+    # ── as sbi's EnsemblePosterior ───────────────────────────────────────────────────────────────────────
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights of the components, (num_components,)."""
+        return torch.tensor(list(self.stacked.member_weights.values()), device=self._device)
+
+    @property
+    def num_components(self) -> int:
+        """How many members carry weight."""
+        return int((self.stacked.weights > 0).sum())
+
+    @property
+    def posteriors(self) -> list[Any]:
+        """The members that carry weight: sbi's own posteriors, or members of other libraries as such."""
+        components = [(sbi_posterior_of(c.stacked.members[0].posterior), c) for c in self._components]
+        return [component if own is None else own for own, component in components]
+
+    @property
+    def _log_weights(self) -> Tensor:
+        return self.weights.log().reshape(-1, 1)
+
+    @property
+    def _components(self) -> list[StackedNeuralPosterior]:
+        """Return each member that carries weight as a posterior alone."""
+        fit = self.stacked.fit
+        if not fit.form.is_mixture:
+            raise ValueError(f"only a Mixture has components with weights; got {fit.form!r}.")
+        members = [member for member in self.stacked.members if member.name in fit.member_weights]
+        alone = [
+            type(fit).single([m.name], 0, parameters=fit.parameters).posterior([m.posterior]) for m in members
+        ]
+        return [StackedNeuralPosterior(posterior, self.prior) for posterior in alone]
 
 
 class StackedPotential(BasePotential):

@@ -52,6 +52,10 @@ class FlowMember:
     def __init__(self, module: nn.Module, distribution: Callable[[Tensor], Any]) -> None:
         self.module, self._distribution = module.eval(), distribution
 
+    def to(self, device: torch.device) -> None:
+        """Move the module to a device."""
+        self.module.to(device)
+
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log densities of paired rows theta (N, d) and y (N, ...), (N,)."""
         rows = zip(self._tensor(theta).split(ROWS), self._tensor(y).split(ROWS), strict=True)

@@ -193,13 +193,21 @@ class Stacking:
         """Return the stacked posterior on the rows of a table: log_q, rank, mean, cov, interval, draws."""
         return Applied(self.view(table), self.form)
 
-    def posterior(self, members: Mapping[str, Any] | Sequence[Any]) -> StackedPosterior:
-        """Return the stacked posterior at new data, from the members themselves, in order or by name."""
+    def posterior(
+        self, members: Mapping[str, Any] | Sequence[Any], reference: Table | None = None
+    ) -> StackedPosterior:
+        """Return the stacked posterior at new data.
+
+        Args:
+            members: the members themselves, in order or by name.
+            reference: simulations that had no part in the weights, nor in the training of members, with y: test
+                rows, say. ``posterior.at(y_o)`` holds an observation against them.
+        """
         # Imported here because fits, which are many, need neither adapters nor members.
         from drystone.adapters.member import name_members
         from drystone.posterior import StackedPosterior
 
-        return StackedPosterior(self, name_members(members, self.names, self.parameters))
+        return StackedPosterior(self, name_members(members, self.names, self.parameters), reference)
 
     def shares(self, table: Table) -> Shares:
         """Return what each member contributes; weights that depend on the data are averaged over ``table``."""

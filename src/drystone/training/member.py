@@ -97,6 +97,11 @@ class TrainedMember:
         x = self.flow.sample(n, self.context(as_numpy(y)), seed)
         return self.support.to_theta(self.scaling.invert(x))
 
+    @property
+    def y_shape(self) -> tuple[int, ...] | None:
+        """Shape of one observation, (c,); None for structured data, of which only the scale is known."""
+        return self.data_transform.log.shape or None
+
     def context(self, y: NDArray) -> NDArray[np.float32]:
         """Return the context of the flow, (N, c)."""
         c = self.data_transform(y)
