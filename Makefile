@@ -6,7 +6,7 @@ CORE := .venv-core
 LOWEST := .venv-lowest
 INTEGRATIONS := .venv-integrations
 
-.PHONY: demo test lint types unit slow test-core test-lowest test-integrations clean
+.PHONY: demo test lint types unit slow docs test-core test-lowest test-integrations clean
 
 demo: $(READY)
 	$(BIN)/drystone demo runs/demo
@@ -26,6 +26,10 @@ unit: $(READY)
 
 slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow
+
+# The site, with its notebooks executed: docs/_build/html/index.html. The tests build it without them.
+docs: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build/html
 
 # The core without any extra, installed as users install it.
 test-core: $(CORE)/.ready

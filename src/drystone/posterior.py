@@ -92,7 +92,7 @@ class StackedPosterior:
         seed: int | None = None,
         show_progress_bars: bool = False,
     ) -> Any:
-        """Return draws at one observation: (*sample_shape, d).
+        """Return draws at one observation: ``(*sample_shape, d)``.
 
         Args:
             sample_shape: shape of the sample.
@@ -111,7 +111,7 @@ class StackedPosterior:
         seed: int | None = None,
         show_progress_bars: bool = False,
     ) -> Any:
-        """Return draws at B observations: (*sample_shape, B, d)."""
+        """Return draws at B observations: ``(*sample_shape, B, d)``."""
         return self._sampled(sample_shape, x, rows_of_data("x", x), seed)
 
     def log_prob(self, theta: ArrayLike, x: ArrayLike | None = None) -> Any:

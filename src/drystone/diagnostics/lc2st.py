@@ -49,7 +49,7 @@ def lc2st(
 ) -> LC2ST:
     r"""Test whether q(θ|y_o) is the exact posterior at one observation y_o, without knowing that one.
 
-    A classifier learns to tell (θ_n, y_n) from (θ̃_n, y_n), θ̃_n ~ q(·|y_n). Where the posterior is exact it cannot:
+    A classifier learns to tell (θ_n, y_n) from (θ̃_n, y_n), θ̃_n ~ q(· | y_n). Exact posteriors leave it no clue:
 
     .. math::
         t = \frac1S \sum_s (c(\tilde\theta_s, y_o) - \tfrac12)^2, \qquad \tilde\theta_s \sim q(\cdot|y_o)

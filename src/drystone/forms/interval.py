@@ -102,7 +102,7 @@ class IntervalAggregation(Form):
         return [f"  {names[k]:<40} {size[k]:8.4f}  (largest |lower| + |upper|)" for k in heaviest if size[k] > 0]
 
     def shares(self, params: Arrays, table: Table) -> Shares:
-        """Return the largest |lower| + |upper| of each member, over parameters and levels."""
+        """Return the largest ``|lower| + |upper|`` of each member, over parameters and levels."""
         return Shares("largest |lower| + |upper|", _largest_weights(params), simplex=False)
 
     def interval(

@@ -84,7 +84,7 @@ class SampleAggregation(Form):
         return [f"  {names[k]:<40} {size[k]:8.4f}  (largest entry of W)" for k in heaviest]
 
     def shares(self, params: Arrays, table: Table) -> Shares:
-        """Return the largest entry of each |W_k|."""
+        """Return the largest absolute entry of each W_k."""
         return Shares("largest entry of |W|", _largest_entries(params), simplex=False)
 
 

@@ -76,7 +76,7 @@ class Table:
         S: how many draws stood behind ``rank``, if the draws are not given; calibration bands look at it.
         lacking: names of the members that cannot give a statistic, by statistic; None for those whose rows of it
             are all NaN, where other members have it.
-        points: shared points θ_nm ~ r(·|y_n), (N, M, d), of which the first is θ_n itself: forms that must be
+        points: shared points θ_nm ~ r(· | y_n), (N, M, d), of which the first is θ_n itself: forms that must be
             normalized (:class:`~drystone.Product`) are normalized there. ``ds.tabulate(..., points=...)`` makes
             them.
         log_r: log r(θ_nm | y_n), (N, M).
