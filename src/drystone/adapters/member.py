@@ -23,7 +23,7 @@ from drystone.errors import IntractableError, SamplingError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CheckedMember", "Density", "Member", "Sampler", "draw", "name_members"]
+__all__ = ["CheckedMember", "Density", "Member", "Sampler", "draw", "lacking_names", "name_members"]
 
 # Libraries whose posteriors have methods of these names with other arguments.
 FOREIGN = ("bayesflow", "lampe", "sbi", "zuko")
@@ -187,6 +187,14 @@ class CheckedMember:
                 f"member {self.name!r} ({type(self.posterior).__name__}) has no `{name}`, so no {noun}. "
                 "Use a score and a form that do not need it, or leave the member out."
             )
+
+
+def lacking_names(
+    members: Mapping[str, Density | Sampler] | Sequence[Density | Sampler], names: Sequence[str]
+) -> list[str]:
+    """Return the names that a mapping or an ensemble lacks; none for a sequence, which has no names."""
+    present = members if isinstance(members, Mapping) else getattr(members, "names", names)
+    return [name for name in names if name not in present]
 
 
 def name_members(

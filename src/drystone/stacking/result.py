@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from drystone._files import read_sealed_json, without_seal, write_sealed_json
 from drystone._messages import require
 from drystone.errors import DamagedError, IntractableError
 from drystone.forms import Form, Mixture, Shares, View
-from drystone.forms.view import view_of
+from drystone.forms.view import members_in_use, view_of
 from drystone.scores import LogScore, Score, Sum
 from drystone.solvers import Solver, Status
 from drystone.stacking.checks import check_members, check_provided, check_tractable, required_statistics
@@ -199,15 +199,29 @@ class Stacking:
         """Return the stacked posterior at new data.
 
         Args:
-            members: the members themselves, in order or by name.
+            members: the members themselves, in order or by name; by name (a mapping, or an
+                :class:`~drystone.Ensemble`), those without weight may be missing.
             reference: simulations that had no part in the weights, nor in the training of members, with y: test
                 rows, say. ``posterior.at(y_o)`` holds an observation against them.
         """
         # Imported here because fits, which are many, need neither adapters nor members.
-        from drystone.adapters.member import name_members
+        from drystone.adapters.member import lacking_names, name_members
         from drystone.posterior import StackedPosterior
 
-        return StackedPosterior(self, name_members(members, self.names, self.parameters), reference)
+        fit = self._without(lacking_names(members, self.names))
+        if reference is not None and fit is not self:
+            reference = reference.select(members=list(fit.names))
+        return StackedPosterior(fit, name_members(members, fit.names, fit.parameters), reference)
+
+    def _without(self, names: Sequence[str]) -> Stacking:
+        """Return the same stack of fewer members, if these carry no weight; itself if they do."""
+        if not names:
+            return self
+        active, params = members_in_use(self.form, self.params, len(self.names))
+        carrying = tuple(self.names[int(k)] for k in active)
+        if set(names) & set(carrying):
+            return self
+        return replace(self, names=carrying, params={key: frozen(array) for key, array in params.items()})
 
     def shares(self, table: Table) -> Shares:
         """Return what each member contributes; weights that depend on the data are averaged over ``table``."""

@@ -41,6 +41,7 @@ from drystone.training.features import Features
 from drystone.training.likelihood import Condition, TrainedLikelihood
 from drystone.training.member import History, TrainedMember
 from drystone.training.preprocessing import DataTransform, Scaling
+from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def save(member: TrainedMember | TrainedLikelihood, directory: Path, fingerprint
         "configuration": asdict(member.configuration),
         "history": {key: value for key, value in asdict(member.history).items() if key != "seconds"},
     }
+    if member.recipe is not None:
+        description["recipe"] = member.recipe.describe()
     write_sealed_json(directory / f"{member.name}.json", description)
 
 
@@ -201,6 +204,12 @@ class Stored:
             check(arrays, self.description["sha256"], remedy=remedy)
 
     @property
+    def recipe(self) -> Recipe | None:
+        """What the training is repeated from; version 0.1 wrote none."""
+        stored = self.description.get("recipe")
+        return None if stored is None else Recipe.read(stored)
+
+    @property
     def linear(self) -> float:
         """Weight of the linear term in the map from the support to the reals; version 0.1 had none."""
         return float(self.description.get("linear", 0.0))
@@ -239,6 +248,7 @@ class Stored:
                 configuration=self.configuration,
                 history=self.history,
                 snapshots=_snapshots(arrays),
+                recipe=self.recipe,
             )
         data_transform = DataTransform(
             arrays["conditioning.log"],
@@ -256,6 +266,7 @@ class Stored:
             configuration=self.configuration,
             history=self.history,
             snapshots=_snapshots(arrays),
+            recipe=self.recipe,
             embedding=self._embedding(arrays),
         )
 

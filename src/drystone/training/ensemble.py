@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drystone._parallel import cores
+from drystone._messages import unknown
+from drystone._parallel import Executor, cores
 from drystone.errors import IntractableError
 from drystone.training import disk as storage
 from drystone.training.likelihood import TrainedLikelihood
@@ -87,6 +89,55 @@ class Ensemble(Sequence[M], Generic[M]):
         members: list[Any] = [member.snapshot(epoch) for member in self]
         return Ensemble(members, self.diverged)
 
+    def refit(
+        self,
+        theta: ArrayLike,
+        y: ArrayLike,
+        members: Sequence[str] | None = None,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        embedding: Callable[[], nn.Module] | None = None,
+        device: str = "cpu",
+        workers: int | None = None,
+        client: Executor | None = None,
+        progress: bool | None = None,
+    ) -> Ensemble[M]:
+        """Train members again on all of these rows, with nothing held out, once their weights are known.
+
+        The epochs and the drops of the learning rate are those of the first training, replayed; scaling, names and
+        seeds are the same, so that on the same rows the same member comes out, to the bit. Weights are kept:
+        ``fit.posterior(refitted)``. What was certified or measured is of the members before; keep a test set out
+        of ``theta`` to measure the refitted ones.
+
+        Args:
+            theta: Parameters, (N, d): those of the first training, and the rows that stopped it.
+            y: Their data, (N, …).
+            members: Names of the members to train again, such as those with weight, ``fit.member_weights``;
+                ``None`` for all. The others are left out.
+            directory: Where members are written as they finish: not that of the first training. The same call
+                continues; if there are members of other rows, :class:`~drystone.StaleError` is raised.
+            embedding: Makes the embedding module, for members that were trained with one.
+            device: Device on which torch trains.
+            workers: As in :func:`drystone.train`.
+            client: As in :func:`drystone.train`.
+            progress: As in :func:`drystone.train`.
+
+        Returns:
+            The members, without snapshots and validation losses. One that diverges on the new rows stays as it
+            was, with a :class:`drystone.ConvergenceWarning`.
+
+        Raises:
+            ValueError: if a member does not record how it was trained, as those of version 0.1 do not.
+        """
+        from drystone.training.refit import refit
+
+        names = self.names if members is None else tuple(members)
+        for name in names:
+            if name not in self.names:
+                raise ValueError(unknown("member", name, self.names))
+        chosen: list[Any] = [self[self.names.index(name)] for name in names]
+        return Ensemble(refit(chosen, theta, y, directory, embedding, device, workers, client, progress))
+
     @property
     def frame(self) -> pd.DataFrame:
         """A data frame with one row per member: hyperparameters and course of the training."""
@@ -97,7 +148,7 @@ class Ensemble(Sequence[M], Generic[M]):
                 **asdict(member.configuration),
                 "epochs": len(member.history.losses),
                 "best_epoch": member.history.best_epoch,
-                "validation_loss": min(member.history.validation),
+                "validation_loss": min(member.history.validation, default=math.nan),
                 "restarts": member.history.restarts,
                 "seconds": member.history.seconds,
             }

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from drystone.simulation.support import Support
 from drystone.training.engines.loop import Schedule
+from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration
 
-__all__ = ["fingerprint_of_data", "fingerprint_of_member"]
+__all__ = ["fingerprint_of_data", "fingerprint_of_member", "fingerprint_of_refit"]
 
 
 def fingerprint_of_data(
@@ -25,7 +26,7 @@ def fingerprint_of_data(
     y: NDArray,
     *,
     support: Support,
-    validation: float,
+    validation: float | tuple[NDArray, NDArray],
     log_y: bool | Sequence[int],
     clip_y: float,
     components: int | None,
@@ -34,10 +35,14 @@ def fingerprint_of_data(
     embedding: str,
     target: str = "posterior",
 ) -> str:
-    """Return the fingerprint of the data and the settings that all members of a training share."""
+    """Return the fingerprint of the data and the settings that all members of a training share.
+
+    ``validation`` is a share of the rows, or rows (theta, y) of their own, whose bytes count.
+    """
+    rows = validation if isinstance(validation, tuple) else ()
     texts = [
         _text("Support", lower=_array(support.lower), upper=_array(support.upper)),
-        repr(validation),
+        f"{len(rows[0])} rows" if rows else repr(validation),
         repr(log_y),
         repr(clip_y),
         repr(components),
@@ -56,7 +61,7 @@ def fingerprint_of_data(
     if target != "posterior":
         texts.append(repr(target))
     digest = hashlib.sha256(f"({', '.join(texts)})".encode())
-    for array in (theta, y):
+    for array in (theta, y, *rows):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
@@ -78,6 +83,14 @@ def fingerprint_of_member(common: str, seed: int, k: int, configuration: Configu
         averaging=repr(configuration.ema_decay),
     )
     return hashlib.sha256(f"({common!r}, {seed!r}, {k!r}, {text})".encode()).hexdigest()
+
+
+def fingerprint_of_refit(parameters: NDArray, recipe: Recipe, theta: NDArray, y: NDArray) -> str:
+    """Return the fingerprint of a member that is trained again, from its parameters, on these rows."""
+    digest = hashlib.sha256(f"refit, {recipe!r}".encode())
+    for array in (parameters, theta, y):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _text(name: str, **fields: str) -> str:

@@ -17,6 +17,7 @@ from drystone.training.engines.loop import State
 from drystone.training.features import Features
 from drystone.training.member import History
 from drystone.training.preprocessing import Scaling
+from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration
 
 __all__ = ["Condition", "TrainedLikelihood"]
@@ -73,6 +74,7 @@ class TrainedLikelihood:
         configuration: The hyperparameters of the training.
         history: The course of the training.
         snapshots: Parameters after some epochs, by epoch.
+        recipe: What the training is repeated from; ``None`` for members of earlier versions.
     """
 
     normalized_in_y: ClassVar[bool] = True
@@ -84,6 +86,7 @@ class TrainedLikelihood:
     configuration: Configuration
     history: History
     snapshots: Mapping[int, State] = field(default_factory=dict, repr=False)
+    recipe: Recipe | None = field(default=None, repr=False)
 
     def log_likelihood(self, theta: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         r"""Return :math:`\log q(y_n \mid \theta_n)`, (N,), for paired rows theta (N, d) and y (N, c).

@@ -15,6 +15,7 @@ from drystone.flows.flow import Flow
 from drystone.simulation.support import Support
 from drystone.training.engines.loop import State
 from drystone.training.preprocessing import DataTransform, Scaling
+from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class History:
 
     Args:
         losses: Mean training loss of each epoch, in standardized units.
-        validation: Validation loss after each epoch: minus the mean log density, in standardized units.
+        validation: Validation loss after each epoch: minus the mean log density, in standardized units; empty
+            for a member that was refitted on all rows.
         best_epoch: The epoch whose parameters the member has, counted from 1.
         restarts: Number of restarts with a tenth of the learning rate.
         seconds: Duration; NaN if it was not recorded.
@@ -63,6 +65,7 @@ class TrainedMember:
         configuration: The hyperparameters of the training.
         history: The course of the training.
         snapshots: Parameters after some epochs, by epoch.
+        recipe: What the training is repeated from; ``None`` for members of earlier versions.
         embedding: A torch module between the data transform and the flow, or ``None``.
     """
 
@@ -74,6 +77,7 @@ class TrainedMember:
     configuration: Configuration
     history: History
     snapshots: Mapping[int, State] = field(default_factory=dict, repr=False)
+    recipe: Recipe | None = field(default=None, repr=False)
     embedding: nn.Module | None = field(default=None, repr=False)
 
     def log_prob(self, theta: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:

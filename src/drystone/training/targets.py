@@ -71,6 +71,11 @@ class PosteriorTarget:
                 DataTransform.fit(y[training], log=log_y, clip=clip_y, components=components),
             )
 
+    @classmethod
+    def of(cls, member: TrainedMember) -> PosteriorTarget:
+        """Return the transforms of a member."""
+        return cls(member.support, member.scaling, member.data_transform)
+
     def data(self, theta: NDArray, y: NDArray, training: Rows, held_out: Rows) -> Data:
         """Return the standardized simulations."""
         x = self.scaling.apply(self.support.to_real(theta)[0]).astype(np.float32)
@@ -123,7 +128,7 @@ class LikelihoodTarget:
         seed: int,
     ) -> LikelihoodTarget:
         """Fit the transforms on the training rows; warn of constant columns of y."""
-        u = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,))).random(y.shape)
+        u = _points_in_cells(y, seed)
         features = Features.fit(y[training], log=log_y, u=u[training])
         constant = np.flatnonzero(~features.varying).tolist()
         if constant:
@@ -133,6 +138,11 @@ class LikelihoodTarget:
                 stacklevel=3,
             )
         return cls(features, Condition.fit(theta[training], support), u)
+
+    @classmethod
+    def of(cls, member: TrainedLikelihood, y: NDArray, seed: int) -> LikelihoodTarget:
+        """Return the transforms of a member, for rows y (N, c)."""
+        return cls(member.features, member.condition, _points_in_cells(y, seed))
 
     def data(self, theta: NDArray, y: NDArray, training: Rows, held_out: Rows) -> Data:
         """Return the standardized simulations, with the roles of θ and y exchanged."""
@@ -152,6 +162,13 @@ class LikelihoodTarget:
         )
 
 
+def _points_in_cells(y: NDArray, seed: int) -> NDArray[np.float64]:
+    """Return where in its cell each count is put, (N, c): the same for the first rows however many there are."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,))).random(y.shape)
+
+
 def _history(outcome: Outcome) -> History:
     fit = outcome.fit
-    return History(tuple(fit.losses), tuple(fit.validation), fit.best_epoch, outcome.restarts, outcome.seconds)
+    # A replay has no validation: its last epoch is the best one of the training that it repeats.
+    best_epoch = fit.best_epoch if fit.validation else len(fit.losses)
+    return History(tuple(fit.losses), tuple(fit.validation), best_epoch, outcome.restarts, outcome.seconds)

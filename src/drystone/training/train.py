@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from drystone._arrays import as_numpy
 from drystone._defaults import EPOCHS, LOG_Y, MEMBERS, PATIENCE, PATIENCE_WITH_DROPS, SEED, VALIDATION
 from drystone._messages import require
 from drystone._parallel import Executor, as_completed, cores, worker_pool
@@ -33,8 +32,10 @@ from drystone.training.engines.job import Job, run
 from drystone.training.engines.loop import Schedule
 from drystone.training.ensemble import Ensemble
 from drystone.training.fingerprint import fingerprint_of_data, fingerprint_of_member
+from drystone.training.inputs import Split, check_inside, simulations
 from drystone.training.likelihood import TrainedLikelihood
 from drystone.training.member import TrainedMember
+from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration, Family, Sweep
 from drystone.training.targets import LikelihoodTarget, PosteriorTarget
 
@@ -67,7 +68,7 @@ def train(
     epochs: int = EPOCHS,
     patience: int | Literal["auto"] | None = "auto",
     lr_drops: int | None = None,
-    validation: float = VALIDATION,
+    validation: float | tuple[ArrayLike, ArrayLike] = VALIDATION,
     snapshots: Sequence[int] = (),
     log_y: bool | Sequence[int] = LOG_Y,
     clip_y: float = 6.0,
@@ -108,7 +109,9 @@ def train(
         lr_drops: Number of times that, instead of stopping, the learning rate is lowered to three tenths and the
             patience starts anew; ``None`` for 0, and for likelihoods 3. With a patience of about 8, three drops
             give better members in less time.
-        validation: Share of the rows held out of training, the same rows for all members.
+        validation: Share of the rows held out of training, the same rows for all members; or simulations
+            (theta, y) that stop the training instead, so that all rows are trained on. These may be the rows that
+            the weights are fitted to: docs/training.md has how optimistic that is.
         snapshots: Epochs after which a copy of the parameters is stored, for ``ensemble.snapshot(epoch)``.
         log_y: Take logarithms of y, of all columns or of those listed.
         clip_y: Clip standardized y to ± this value; posteriors only, as a likelihood must see y as it is.
@@ -121,14 +124,15 @@ def train(
         The members that did not diverge, in order. A member that diverges is trained again with a tenth of its
         learning rate; if it diverges again, a :class:`drystone.ConvergenceWarning` names it.
     """
-    theta, y = _arrays(theta, y, embedding is not None)
+    theta, y = simulations(theta, y, embedding is not None)
     _check_engine(engine, embedding is not None, device)
     support = Support.of(prior, theta.shape[1])
     if target == "posterior":
         support = replace(support, linear=_linear(directory))
-    training, held_out = _split(len(theta), validation, seed)
+    split = Split.of(theta, y, validation, seed, embedding is not None)
+    training, held_out = split.training, split.validation
 
-    _check_inside(theta, support)
+    check_inside(split.theta, support)
     kind: PosteriorTarget | LikelihoodTarget
     if target == "likelihood":
         if components is not None or embedding is not None:
@@ -136,19 +140,21 @@ def train(
                 "`components` and `embedding` reduce y, which a likelihood is a density of: they are for "
                 "target='posterior'. Reduce y before ds.train, and give the same summaries to the likelihoods."
             )
-        kind = LikelihoodTarget.fit(theta, y, training, support, log_y=log_y, seed=seed)
+        kind = LikelihoodTarget.fit(split.theta, split.y, training, support, log_y=log_y, seed=seed)
     elif target == "posterior":
-        kind = PosteriorTarget.fit(theta, y, training, support, log_y=log_y, clip_y=clip_y, components=components)
+        kind = PosteriorTarget.fit(
+            split.theta, split.y, training, support, log_y=log_y, clip_y=clip_y, components=components
+        )
     else:
         raise ValueError(f"`target` must be 'posterior' or 'likelihood'; got {target!r}.")
-    data = kind.data(theta, y, training, held_out)
+    data = kind.data(split.theta, split.y, training, held_out)
 
     drops = kind.LR_DROPS if lr_drops is None else lr_drops
     waiting = (PATIENCE if drops == 0 else PATIENCE_WITH_DROPS) if patience == "auto" else patience
     schedule = Schedule(epochs, waiting, tuple(sorted(set(snapshots))), drops)
     embedding_name = getattr(embedding, "__qualname__", type(embedding).__name__)
     common = fingerprint_of_data(
-        theta, y, support=support, validation=validation, log_y=log_y, clip_y=clip_y, components=components,
+        theta, y, support=support, validation=split.settings, log_y=log_y, clip_y=clip_y, components=components,
         schedule=schedule, engine=engine, embedding=embedding_name, target=target,
     )  # fmt: skip
     families = kind.FAMILIES if family is None else (family,)
@@ -176,7 +182,7 @@ def train(
             if outcome.fit.diverged:
                 done[job.name] = None
             else:
-                done[job.name] = kind.member(job.name, outcome)
+                done[job.name] = replace(kind.member(job.name, outcome), recipe=Recipe.of(job, outcome.fit))
             if directory is not None:
                 _write(job, done[job.name], Path(directory))
             _show(bar, done)
@@ -192,22 +198,6 @@ def train(
     return Ensemble([m for job in jobs if (m := done[job.name]) is not None], diverged)
 
 
-def _arrays(theta: ArrayLike, y: ArrayLike, structured: bool) -> tuple[NDArray, NDArray]:
-    """Return theta and y as arrays; raise if shapes differ or numbers are not finite."""
-    theta, y = as_numpy(theta), as_numpy(y)
-    if theta.ndim != 2:
-        raise ValueError(f"`theta` must have shape (N, d); got {theta.shape}.")
-    if y.ndim != 2 and not (structured and y.ndim > 2):
-        raise ValueError(f"`y` must have shape (N, c); got {y.shape}. Structured data need an `embedding`.")
-    if len(theta) != len(y):
-        raise ValueError(f"`theta` and `y` must have the same number of rows; got {len(theta)} and {len(y)}.")
-    for name, values in (("theta", theta), ("y", y)):
-        bad = int((~np.isfinite(values)).reshape(len(values), -1).any(axis=1).sum())
-        if bad:
-            raise ValueError(f"`{name}` must be finite; {bad} of {len(values)} rows are not. Drop those rows.")
-    return theta, y
-
-
 def _check_engine(engine: str, embedding: bool, device: str) -> None:
     if engine not in ("compiled", "torch"):
         raise ValueError(f"`engine` must be 'compiled' or 'torch'; got {engine!r}.")
@@ -215,24 +205,6 @@ def _check_engine(engine: str, embedding: bool, device: str) -> None:
         raise ValueError("`embedding` and `device` need `engine='torch'`.")
     if engine == "torch":
         require("zuko", "zuko", "`engine='torch'`")
-
-
-def _split(n: int, validation: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the training rows and the held-out rows."""
-    held_out = round(validation * n)
-    if not 0 < held_out < n:
-        raise ValueError(f"`validation` must leave rows on both sides; got {validation} of {n} rows.")
-    rows = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(n)
-    return rows[held_out:], rows[:held_out]
-
-
-def _check_inside(theta: NDArray, support: Support) -> None:
-    outside = int((~support.contains(theta)).sum())
-    if outside:
-        raise ValueError(
-            f"`theta` must lie in the support of `prior`; {outside} of {len(theta)} rows do not "
-            f"(lower {support.lower.tolist()}, upper {support.upper.tolist()})."
-        )
 
 
 def _configurations(

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from drystone.flows.architecture import Architecture
-from drystone.training.engines.loop import Data, Fit, Schedule, fit
+from drystone.training.engines.loop import Data, Fit, Schedule, fit, replay
 from drystone.training.sweep import Configuration
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["Job", "Outcome", "run"]
+__all__ = ["Job", "Outcome", "run", "run_again"]
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,31 @@ class Outcome:
 def run(job: Job, data: Data) -> Outcome:
     """Train one member; if it diverges, train it once more with a tenth of the learning rate."""
     start = time.perf_counter()
-    outcome = _attempt(job, data, 0)
+    training = partial(fit, schedule=job.schedule)
+    outcome = _attempt(job, data, 0, training)
     if outcome.fit.diverged:
-        outcome = _attempt(job, data, 1)
+        slower = replace(job.configuration, learning_rate=job.configuration.learning_rate * 0.1)
+        outcome = _attempt(replace(job, configuration=slower), data, 1, training)
     return replace(outcome, seconds=time.perf_counter() - start)
 
 
-def _attempt(job: Job, data: Data, restart: int) -> Outcome:
-    rate = job.configuration.learning_rate * 0.1**restart
-    configuration = replace(job.configuration, learning_rate=rate)
+def run_again(job: Job, data: Data, restart: int, epochs: int, lr_drop_epochs: Sequence[int]) -> Outcome:
+    """Train one member from the same start for so many epochs, with the same drops of the learning rate.
+
+    Args:
+        job: The settings, with the learning rate of the attempt that succeeded.
+        data: Simulations, all of which are trained on.
+        restart: Which attempt succeeded.
+        epochs: Number of epochs.
+        lr_drop_epochs: Epochs at the ends of which the learning rate is lowered.
+    """
+    start = time.perf_counter()
+    again = partial(replay, epochs=epochs, lr_drop_epochs=lr_drop_epochs)
+    return replace(_attempt(job, data, restart, again), seconds=time.perf_counter() - start)
+
+
+def _attempt(job: Job, data: Data, restart: int, training: Callable[..., Fit]) -> Outcome:
+    configuration = job.configuration
     rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(*job.key, restart)))
     if job.engine == "compiled":
         from drystone.flows.kernels.blas import single_threaded
@@ -78,7 +95,7 @@ def _attempt(job: Job, data: Data, restart: int) -> Outcome:
         architecture = configuration.architecture(data.x.shape[1], data.y.shape[1], rng)
         with single_threaded():
             learner = CompiledLearner(architecture, configuration, data, rng)
-            result = fit(learner, data.training, job.schedule, rng)
+            result = training(learner, data.training, rng=rng)
         return Outcome(architecture, configuration, result, None, restart)
 
     from drystone._parallel import seeded
@@ -86,6 +103,6 @@ def _attempt(job: Job, data: Data, restart: int) -> Outcome:
 
     with seeded(int(rng.integers(2**63))):
         learner = TorchLearner(configuration, data, job.embedding, job.device, rng)
-        result = fit(learner, data.training, job.schedule, rng)
+        result = training(learner, data.training, rng=rng)
     embedding = None if learner.embedding is None else with_state(learner.embedding, result.state)
     return Outcome(learner.architecture, configuration, result, embedding, restart)

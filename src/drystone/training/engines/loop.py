@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from drystone._early_stopping import EarlyStopping
 from drystone._parallel import stop_if_given_up
 
-__all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit"]
+__all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit", "replay"]
 
 # The learning rate is multiplied by this at each drop.
 LR_DROP = 0.3
@@ -78,13 +79,17 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class Fit:
-    """A finished training: the best state, the snapshots, and the losses after each epoch."""
+    """A finished training: the best state, the snapshots, the losses after each epoch, and the drops.
+
+    The learning rate was lowered at the end of each of ``lr_drop_epochs``, counted from 1.
+    """
 
     state: State
     snapshots: dict[int, State]
     losses: list[float]
     validation: list[float]
     diverged: bool
+    lr_drop_epochs: tuple[int, ...] = ()
 
     @property
     def best_epoch(self) -> int:
@@ -98,7 +103,7 @@ def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.r
     losses: list[float] = []
     validation: list[float] = []
     snapshots: dict[int, State] = {}
-    drops = 0
+    drops: list[int] = []
     for epoch in range(1, schedule.epochs + 1):
         stop_if_given_up()
         losses.append(learner.epoch(rng.permutation(rows)))
@@ -109,12 +114,29 @@ def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.r
         if epoch in schedule.snapshots:
             snapshots[epoch] = learner.state()
         if stopping.exhausted:
-            if drops == schedule.lr_drops:
+            if len(drops) == schedule.lr_drops:
                 break
             learner.scale_learning_rate(LR_DROP)
             stopping.wait_again()
-            drops += 1
+            drops.append(epoch)
     # Snapshots after an early stop hold the last parameters.
     for epoch in schedule.snapshots:
         snapshots.setdefault(epoch, learner.state())
-    return Fit(stopping.best, snapshots, losses, validation, diverged=False)
+    return Fit(stopping.best, snapshots, losses, validation, False, tuple(drops))
+
+
+def replay(
+    learner: Learner, rows: NDArray[np.int64], epochs: int, lr_drop_epochs: Sequence[int], rng: np.random.Generator
+) -> Fit:
+    """Train for exactly so many epochs, with drops of the learning rate at the ends of the epochs listed."""
+    losses: list[float] = []
+    for epoch in range(1, epochs + 1):
+        stop_if_given_up()
+        losses.append(learner.epoch(rng.permutation(rows)))
+        if not math.isfinite(losses[-1]):
+            break
+        if epoch in lr_drop_epochs:
+            learner.scale_learning_rate(LR_DROP)
+    state = learner.state()
+    finite = math.isfinite(losses[-1]) and all(np.isfinite(array).all() for array in state.values())
+    return Fit(state, {}, losses, [], not finite, tuple(lr_drop_epochs))

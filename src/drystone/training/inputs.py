@@ -1,0 +1,102 @@
+"""The simulations that members are trained on: checked, and split into rows of training and of validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drystone._arrays import as_numpy
+from drystone.simulation.support import Support
+
+__all__ = ["Split", "check_inside", "simulations"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Simulations, of which some rows are trained on and the others stop the training.
+
+    Args:
+        theta: Parameters of all rows, (N, d).
+        y: Their data, (N, …).
+        training: The rows that are trained on.
+        validation: The rows that stop the training.
+        settings: The share of the rows, or the (theta, y) that were given for validation.
+    """
+
+    theta: NDArray
+    y: NDArray
+    training: NDArray[np.int64]
+    validation: NDArray[np.int64]
+    settings: float | tuple[NDArray, NDArray]
+
+    @classmethod
+    def of(
+        cls,
+        theta: NDArray,
+        y: NDArray,
+        validation: float | tuple[ArrayLike, ArrayLike],
+        seed: int,
+        structured: bool,
+    ) -> Split:
+        """Hold out a share of the rows, or append rows for validation."""
+        if not isinstance(validation, tuple | list):
+            return cls(theta, y, *_shuffled(len(theta), validation, seed), validation)
+        if len(validation) != 2:
+            raise ValueError(
+                f"`validation` must be a share of the rows or (theta, y); got {len(validation)} arrays."
+            )
+        try:
+            theta_v, y_v = simulations(*validation, structured)
+        except ValueError as error:
+            raise ValueError(f"`validation`: {error}") from None
+        for name, given, training in (("theta", theta_v, theta), ("y", y_v, y)):
+            if given.shape[1:] != training.shape[1:]:
+                shape = f"(N, {', '.join(map(str, training.shape[1:]))})"
+                raise ValueError(f"`{name}` of `validation` must have shape {shape}; got {given.shape}.")
+        n = len(theta)
+        return cls(
+            np.concatenate([theta, theta_v]),
+            np.concatenate([y, y_v]),
+            np.arange(n),
+            np.arange(n, n + len(theta_v)),
+            (theta_v, y_v),
+        )
+
+
+def simulations(theta: ArrayLike, y: ArrayLike, structured: bool) -> tuple[NDArray, NDArray]:
+    """Return theta and y as arrays; raise if shapes differ or numbers are not finite."""
+    theta, y = as_numpy(theta), as_numpy(y)
+    if theta.ndim != 2:
+        raise ValueError(f"`theta` must have shape (N, d); got {theta.shape}.")
+    if y.ndim != 2 and not (structured and y.ndim > 2):
+        raise ValueError(f"`y` must have shape (N, c); got {y.shape}. Structured data need an `embedding`.")
+    if len(theta) != len(y):
+        raise ValueError(f"`theta` and `y` must have the same number of rows; got {len(theta)} and {len(y)}.")
+    if not len(theta):
+        raise ValueError("`theta` and `y` must have at least one row; they have none.")
+    for name, values in (("theta", theta), ("y", y)):
+        bad = int((~np.isfinite(values)).reshape(len(values), -1).any(axis=1).sum())
+        if bad:
+            raise ValueError(f"`{name}` must be finite; {bad} of {len(values)} rows are not. Drop those rows.")
+    return theta, y
+
+
+def _shuffled(n: int, validation: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the training rows and the held-out rows."""
+    held_out = round(validation * n)
+    if not 0 < held_out < n:
+        raise ValueError(f"`validation` must leave rows on both sides; got {validation} of {n} rows.")
+    rows = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(n)
+    return rows[held_out:], rows[:held_out]
+
+
+def check_inside(theta: NDArray, support: Support) -> None:
+    """Raise if rows of theta (N, d) lie outside the support of the prior."""
+    outside = int((~support.contains(theta)).sum())
+    if outside:
+        raise ValueError(
+            f"`theta` must lie in the support of `prior`; {outside} of {len(theta)} rows do not "
+            f"(lower {support.lower.tolist()}, upper {support.upper.tolist()})."
+        )
