@@ -12,6 +12,8 @@ __all__ = ["Spec"]
 class Spec:
     """Base of frozen dataclasses whose ``repr`` shows the fields that differ from their defaults.
 
+    Fields with ``repr=False`` are left out.
+
     Example:
         >>> from drystone.scores import MomentScore
         >>> MomentScore(), MomentScore(diagonal=True)
@@ -22,6 +24,8 @@ class Spec:
         shown = []
         for field in fields(self):
             value = getattr(self, field.name)
+            if not field.repr:
+                continue
             if field.default is MISSING or (value is not field.default and value != field.default):
                 shown.append(f"{field.name}={getattr(value, '__name__', None) or repr(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"

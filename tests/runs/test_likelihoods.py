@@ -1,5 +1,7 @@
 """Likelihoods of a run: a stage of their own, beside the posteriors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -15,10 +17,14 @@ from helpers import tiny_run as tiny
 CONFIG = tiny.CONFIG.changed("likelihoods", members=2, epochs=2, seed=1)
 
 
+def likelihoods(run, config, force=False):
+    return stages.train(run, config, target="likelihood", force=force)
+
+
 @pytest.fixture(scope="module")
 def trained(original, tmp_path_factory):
     run = tiny.copy(original, tmp_path_factory.mktemp("likelihoods") / "run")
-    stages.train_likelihoods(run, CONFIG)
+    likelihoods(run, CONFIG)
     return run
 
 
@@ -33,12 +39,12 @@ def files(run):
 
 def test_they_are_trained_on_the_training_rows_with_the_prior_of_the_task(run):
     drawn = ds.Simulations.load(run.path)
-    likelihoods = stages.load_likelihoods(run, CONFIG)
-    assert likelihoods.names == ("nle-maf-000", "nle-nsf-001")
+    trained = stages.load_likelihoods(run, CONFIG)
+    assert trained.names == ("nle-maf-000", "nle-nsf-001")
     options = {"members": 2, "epochs": 2, "seed": 1, "patience": 8, "prior": ds.tasks.get("two_moons").prior}
     again = ds.train(drawn.theta[:120], drawn.y[:120], target="likelihood", **options)
     theta, y = drawn.theta[120:], drawn.y[120:]
-    np.testing.assert_array_equal(likelihoods.log_likelihood(theta, y), again.log_likelihood(theta, y))
+    np.testing.assert_array_equal(trained.log_likelihood(theta, y), again.log_likelihood(theta, y))
 
 
 def test_the_table_is_made_again_with_them_normalized(run):
@@ -76,11 +82,49 @@ def test_a_stack_with_likelihoods_is_sampled_and_reported(run, tmp_path):
     assert "likelihood" in report
 
 
-def test_a_product_is_fitted_to_the_table_of_a_run(run):
-    for words in (["tabulate", "--points", "50"], ["stack", "--form", "product"]):
-        result = CliRunner().invoke(cli, [words[0], str(run.path), *words[1:]], catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-    assert "Product" in result.output or "product" in result.output
+def call(run, words):
+    verb, *options = words.split()
+    result = CliRunner().invoke(cli, [verb, str(run.path), *options], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_product_goes_from_the_table_of_a_run_to_its_report(run, tmp_path):
+    call(run, "tabulate --points 50")
+    call(run, "stack")
+    assert "product" in call(run, "stack --form product").lower()
+    assert "product-log" in call(run, "compare")
+    call(run, "report")
+    assert "product-log" in run.report.read_text()
+    call(run, f"sample --fit product-log --row 0 --draws 50 --out {tmp_path / 'draws.npz'}")
+    assert np.load(tmp_path / "draws.npz")["draws"].shape == (50, 2)
+
+
+def test_a_product_of_posteriors_is_sampled_with_the_prior_of_the_task(original, tmp_path):
+    run = tiny.copy(original, tmp_path / "run")
+    for words in ("tabulate --points 50", "stack", "stack --form product", "report"):
+        call(run, words)
+    call(run, f"sample --fit product-log --row 0 --draws 200 --out {tmp_path / 'draws.npz'}")
+    draws = np.load(tmp_path / "draws.npz")["draws"]
+    assert ds.tasks.get("two_moons").prior.support.contains(draws).all()
+    # The file of the fit is all that Python needs beside the members.
+    members, test = stages.load_stacked_members(run, run.config), stages.load_split(run, run.config)[1]
+    posterior = ds.Stacking.load(run.fit("product-log")).posterior(members)
+    np.testing.assert_array_equal(posterior.sample((200,), test.y[0], seed=0), draws)
+
+
+def test_a_product_of_a_run_with_bounds_alone_is_of_a_uniform_prior(original, tmp_path):
+    run = tiny.copy(original, tmp_path / "run")
+    bounded = run.config.changed("simulate", task="").changed("train", lower=(-1.0, -1.0), upper=(1.0, 1.0))
+    fit = ds.Stacking.uniform(stages.load_members(run, run.config).names)
+    product = replace(fit, form=ds.Product())
+    assert stages.with_prior(product, bounded).form == ds.Product(prior=((-1.0, -1.0), (1.0, 1.0)))
+    assert stages.with_prior(fit, bounded) is fit
+    unknown = bounded.changed("train", lower=(), upper=())
+    with pytest.raises(ValueError, match=r"likelihoods and products need the prior: .*`lower` and `upper`"):
+        stages.with_prior(product, unknown)
+    without = replace(fit, form=ds.Product(simplex=True))
+    assert stages.with_prior(without, unknown) is without
 
 
 def test_a_changed_byte_of_the_normalizer_is_noticed(run):
@@ -92,15 +136,15 @@ def test_a_changed_byte_of_the_normalizer_is_noticed(run):
 
 def test_more_are_added_and_other_settings_refused(run):
     finished = files(run)
-    stages.train_likelihoods(run, CONFIG.changed("likelihoods", members=3))
+    likelihoods(run, CONFIG.changed("likelihoods", members=3))
     assert stages.load_likelihoods(run, run.config).names == ("nle-maf-000", "nle-nsf-001", "nle-maf-002")
     assert finished.items() <= files(run).items()
     longer = CONFIG.changed("likelihoods", epochs=3)
     with pytest.raises(StaleError, match=r"the likelihoods in .*likelihoods.epochs was 2 and is 3.*--force"):
-        stages.train_likelihoods(run, longer)
+        likelihoods(run, longer)
     with pytest.raises(StaleError, match=r"drystone train --target likelihood .* --force"):
         stages.load_likelihoods(run, longer)
-    assert len(stages.train_likelihoods(run, longer, force=True)[0].history.losses) == 3
+    assert len(likelihoods(run, longer, force=True)[0].history.losses) == 3
     assert stages.load_likelihoods(run, longer).names == ("nle-maf-000", "nle-nsf-001")
 
 

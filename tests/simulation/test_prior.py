@@ -1,5 +1,6 @@
 """Tests for drystone.simulation.prior."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import scipy.stats
 import torch
 
-from drystone.simulation.prior import as_prior
+from drystone.simulation.prior import as_prior, describe_prior, described_prior
 from drystone.tasks import LogNormal, Normal, Support, Uniform
 
 PRIORS = {
@@ -92,3 +93,50 @@ def test_other_libraries_and_products_of_priors_are_taken(name):
         expected = sum(exact.logpdf(margin) for margin, exact in zip(theta.T, MARGINS[name], strict=True))
         np.testing.assert_allclose(prior.log_prob(theta), expected, rtol=1e-5, atol=1e-5)
     assert prior.log_prob(theta).shape == (4000,)
+
+
+DATA = {
+    "pair": ([-1.0, 0.0], [1.0, 2.0]),
+    "uniform": Uniform([-1.0, 0.0], [1.0, 2.0]),
+    "normal": Normal([0.0, 1.0], [1.0, 2.0]),
+    "log-normal": LogNormal([0.0, 1.0], [1.0, 0.5]),
+    "product": [Normal([0.0], [1.0]), Uniform([0.0, 1.0], [2.0, 3.0])],
+    "torch": torch.distributions.Normal(torch.zeros(2), torch.ones(2)),
+    "torch, independent": torch.distributions.Independent(
+        torch.distributions.Uniform(torch.zeros(2), torch.ones(2)), 1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_a_prior_that_is_data_is_made_again_from_its_description(name):
+    prior = as_prior(DATA[name])
+    again = described_prior(json.loads(json.dumps(describe_prior(DATA[name]), allow_nan=False)))
+    theta = prior.sample(50, np.random.default_rng(0)) * np.linspace(0.5, 1.5, 50)[:, None]
+    np.testing.assert_allclose(again.log_prob(theta), prior.log_prob(theta), rtol=1e-6)
+    np.testing.assert_array_equal(again.support.lower, prior.support.lower)
+
+
+class Tilted(Normal):
+    """A class derived from one of ours, whose density is another."""
+
+    def log_prob(self, theta):
+        return super().log_prob(theta) + np.asarray(theta).sum(-1)
+
+
+CODE = {
+    "derived": Tilted([0.0], [1.0]),
+    "torch": torch.distributions.Gamma(torch.ones(2), torch.ones(2)),
+    "scipy": scipy.stats.norm(0.0, 1.0),
+    "part": [Normal([0.0], [1.0]), scipy.stats.norm(0.0, 1.0)],
+}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_a_prior_that_is_code_has_no_description(name):
+    assert describe_prior(CODE[name]) is None
+
+
+def test_the_description_of_an_unknown_prior_is_refused():
+    with pytest.raises(ValueError, match=r"the prior 'Cauchy' is not one of Uniform, Normal, LogNormal, Indep"):
+        described_prior({"distribution": "Cauchy", "loc": [0.0]})

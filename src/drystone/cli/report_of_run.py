@@ -40,7 +40,7 @@ def report_of_run(run: Run, config: Config, evaluation: Evaluation, command: str
         exact=evaluation.exact,
         advice=_advice(evaluation),
         members=frame,
-        observations=None if members is None else _observations(evaluation, members, config),
+        observations=None if members is None else _observations(evaluation, members, config, trust),
         title=f"Stacking report: {config.simulate.task or run.path.resolve().name}",
         command=command,
     )
@@ -90,7 +90,9 @@ def _advice(evaluation: Evaluation) -> Advice | Sequence[str]:
         return ()
 
 
-def _observations(evaluation: Evaluation, members: dict[str, Any], config: Config) -> Sequence[Observation] | None:
+def _observations(
+    evaluation: Evaluation, members: dict[str, Any], config: Config, trust: bool
+) -> Sequence[Observation] | None:
     """Draw at the first test rows: more draws than the table holds, and exact ones where the task has them."""
     from drystone.runs import stages
 
@@ -98,12 +100,13 @@ def _observations(evaluation: Evaluation, members: dict[str, Any], config: Confi
         return None
     # The exact posterior was computed, so that the task's code has been imported, if it has any.
     task = stages.load_task(config, trust=True) if config.simulate.task and evaluation.exact is not None else None
+    fits = {name: stages.with_prior(fit, config, trust) for name, fit in evaluation.comparison.fits.items()}
     return [
         observe(
             f"test simulation {row}",
             evaluation.test.y[row],
             members,
-            evaluation.comparison.fits,
+            fits,
             best=evaluation.comparison.best,
             truth=evaluation.test.theta[row],
             task=task,

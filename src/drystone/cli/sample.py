@@ -55,7 +55,7 @@ def sample(
         name = next((each for each in config.fits if run.fit(each).exists()), next(iter(config.fits)))
     if name not in config.fits:
         raise ValueError(unknown("fit", name, config.fits))
-    fit = stages.load_fits(run, config, [name])[name]
+    fit = stages.with_prior(stages.load_fits(run, config, [name])[name], config, trust)
     arrays = {}
     if x is not None:
         observed = read_npy(x).squeeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -54,7 +55,7 @@ from drystone.runs.config import FAMILIES, SWEEPS, Train
 @force_option
 def train(
     directory: Path,
-    target: str,
+    target: Literal["posterior", "likelihood"],
     members: int | None,
     family: str | None,
     sweep: str | None,
@@ -82,12 +83,11 @@ def train(
             if sweep is not None:
                 raise click.UsageError("--sweep is for posteriors; likelihoods have a sweep of their own.")
             path, config = run.likelihoods, config.changed("likelihoods", **changes)
-            ensemble = stages.train_likelihoods(
-                run, config, workers=workers, client=client, force=force, trust=trust
-            )
         else:
             path, config = run.members, config.changed("train", sweep=sweep, **changes)
-            ensemble = stages.train(run, config, workers=workers, client=client, force=force, trust=trust)
+        ensemble = stages.train(
+            run, config, target=target, workers=workers, client=client, force=force, trust=trust
+        )
     losses = {name: min(ensemble[k].history.validation) for k, name in enumerate(ensemble.names)}
     text = f"{path}: {len(ensemble)} members"
     if ensemble.diverged:

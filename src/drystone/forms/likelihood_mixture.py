@@ -3,7 +3,6 @@ r"""Mixture of likelihoods, times the prior."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -29,15 +28,9 @@ class LikelihoodMixture(PointForm):
     problem; the loss of the fit is its log score as a posterior, as of any form.
 
     Args:
-        prior: p(θ) at new data, as for :func:`drystone.normalize`; None for that of the members. It is not stored
-            with the fit.
+        prior: p(θ) at new data, as for :func:`drystone.normalize`; None for that of the members. Uniform, normal
+            and log-normal priors are stored with the fit, others are code.
     """
-
-    prior: Any = None
-
-    def describe(self) -> dict[str, Any]:
-        """Return the form as JSON, without its prior, which is code: at rows of a table it is not needed."""
-        return {"name": "LikelihoodMixture"}
 
     def log_target(self, weights: np.ndarray, values: Values, likelihood: np.ndarray) -> np.ndarray:
         """Return log p + log Σ_k w_k q_k(y|θ)."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -60,6 +60,18 @@ class PointForm(WeightedForm):
     """
 
     gives: ClassVar = frozenset({"log_q", "rank", "mean", "moments", "interval", "draws"})
+    prior: Any = field(default=None, repr=False, kw_only=True)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the form as JSON, with its prior if that is data; at rows of a table it is not needed."""
+        from drystone.simulation.prior import describe_prior
+
+        return {**super().describe(), "prior": None if self.prior is None else describe_prior(self.prior)}
+
+    @property
+    def needs_prior(self) -> bool:
+        """Whether the prior must be known at new data, whatever the members are."""
+        return True
 
     @abstractmethod
     def log_target(self, weights: np.ndarray, values: Values, likelihood: np.ndarray) -> np.ndarray:
@@ -128,7 +140,7 @@ class PointForm(WeightedForm):
         """Return the weights that are not 0, their members, and the prior."""
         active, of_active = members_in_use(self, params, len(members))
         used: list[Any] = [members[int(k)] for k in active]
-        prior = prior_of(getattr(self, "prior", None), used)
+        prior = prior_of(self.prior, used)
         self._check_prior(of_active["weights"], used, prior)
         return of_active["weights"], used, prior
 
@@ -136,8 +148,9 @@ class PointForm(WeightedForm):
         """Raise if the form needs a prior at new data and has none."""
         if prior is None:
             raise IntractableError(
-                f"{type(self).__name__} needs the prior at new data: fit with {type(self).__name__}(prior=...), "
-                "or load with Stacking.load(path, form=...)."
+                f"{type(self).__name__} needs the prior at new data: fit with {type(self).__name__}(prior=...). "
+                "If it was fitted with one and loaded, the prior is code, which is not stored: "
+                f"Stacking.load(path, form={type(self).__name__}(prior=...))."
             )
 
     def _source(self, w: np.ndarray, members: Sequence[Any], prior: Any, y: np.ndarray) -> PointSource:

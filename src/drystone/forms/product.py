@@ -39,15 +39,15 @@ class Product(PointForm):
         simplex: hold Σw = 1, so that the prior cancels. Draws are then exact, by rejection from the mixture with
             the same weights: :math:`\prod q_k^{w_k} \le \sum w_k q_k`.
         prior: p(θ) at new data, as for :func:`drystone.normalize`; None for that of the members that are
-            likelihoods. It is not stored with the fit.
+            likelihoods. Uniform, normal and log-normal priors are stored with the fit, others are code.
     """
 
     simplex: bool = False
-    prior: Any = None
 
-    def describe(self) -> dict[str, Any]:
-        """Return the form as JSON, without its prior, which is code: at rows of a table it is not needed."""
-        return {"name": "Product", "simplex": self.simplex}
+    @property
+    def needs_prior(self) -> bool:
+        """Whether the prior must be known at new data: unless it cancels."""
+        return not self.simplex
 
     def log_target(self, weights: np.ndarray, values: Values, likelihood: np.ndarray) -> np.ndarray:
         """Return log p + Σ_k w_k (log q_k − log p), log p being subtracted from posteriors only."""
@@ -70,9 +70,7 @@ class Product(PointForm):
 
     def check_table(self, table: Table) -> None:
         """Raise if the prior is not known at the shared points, and the product needs it."""
-        if "log_prior" in blocks.point_arrays(table):
-            return
-        if not self.simplex:
+        if self.needs_prior and "log_prior" not in blocks.point_arrays(table):
             raise ValueError(
                 "without the prior at the shared points only Product(simplex=True) can be fitted: the table has "
                 "no `log_prior`. Tabulate with ds.tabulate(..., points=1000, prior=...)."

@@ -25,12 +25,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from tqdm import tqdm
 
 import drystone as ds
 from drystone._files import remove
 from drystone._resume import check_same
 from drystone.errors import StaleError
+from drystone.forms.points import PointForm
 from drystone.runs.config import Config, Likelihoods, Train
 from drystone.runs.manifest import Manifest, StageRecord, pending
 from drystone.runs.normalizer import RunNormalizer
@@ -55,7 +57,7 @@ __all__ = [
     "stack",
     "tabulate",
     "train",
-    "train_likelihoods",
+    "with_prior",
 ]
 
 
@@ -100,58 +102,17 @@ def train(
     run: Run,
     config: Config,
     *,
+    target: Literal["posterior", "likelihood"] = "posterior",
     simulations: Simulations | None = None,
     workers: int | None = None,
     client: Executor | None = None,
     force: bool = False,
     trust: bool = False,
 ) -> Ensemble:
-    """Train the missing members, on ``simulations`` or on those of the run."""
-    sweep = ds.Sweep.paper() if config.train.sweep == "paper" else ds.Sweep()
-    kind = _Kind("posterior", "train", "members", config.train, sweep)
-    return _train(kind, run, config, simulations, workers, client, force, trust)
-
-
-def train_likelihoods(
-    run: Run,
-    config: Config,
-    *,
-    simulations: Simulations | None = None,
-    workers: int | None = None,
-    client: Executor | None = None,
-    force: bool = False,
-    trust: bool = False,
-) -> Ensemble:
-    """Train the missing likelihoods, on ``simulations`` or on those of the run."""
-    config = config.changed("likelihoods")
-    kind = _Kind("likelihood", "likelihoods", "likelihoods", config.likelihoods or Likelihoods(), None)
-    return _train(kind, run, config, simulations, workers, client, force, trust)
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """What is trained: the name of its stage and of its directory, its settings, its sweep (None: the default)."""
-
-    target: Literal["posterior", "likelihood"]
-    stage: str
-    directory: str
-    section: Train | Likelihoods
-    sweep: Sweep | None
-
-    def record(self, manifest: Manifest, config: Config) -> StageRecord:
-        return manifest.of_train(config) if self.stage == "train" else manifest.of_likelihoods(config)
-
-
-def _train(
-    kind: _Kind,
-    run: Run,
-    config: Config,
-    simulations: Simulations | None,
-    workers: int | None,
-    client: Executor | None,
-    force: bool,
-    trust: bool,
-) -> Ensemble:
+    """Train the missing members or likelihoods, on ``simulations`` or on those of the run."""
+    if target == "likelihood":
+        config = config.changed("likelihoods")
+    kind = _Kind.of(target, config)
     manifest, section, stage = Manifest(run), kind.section, kind.stage
     if simulations is None:
         simulations = _load_simulations(manifest, config)
@@ -172,7 +133,7 @@ def _train(
         ensemble = ds.train(
             simulations.theta[rows],
             simulations.y[rows],
-            target=kind.target,
+            target=target,
             members=section.members,
             family="maf" if section.family == "maf" else "nsf" if section.family == "nsf" else None,
             sweep=kind.sweep,
@@ -192,6 +153,27 @@ def _train(
         manifest.note(stage, replace(current, outputs=manifest.member_checksums(kind.directory)))
         replacement.finish()
     return ensemble
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What is trained: the name of its stage and of its directory, its settings, its sweep (None: the default)."""
+
+    stage: str
+    directory: str
+    section: Train | Likelihoods
+    sweep: Sweep | None
+
+    @classmethod
+    def of(cls, target: str, config: Config) -> _Kind:
+        if target == "likelihood":
+            return cls("likelihoods", "likelihoods", config.likelihoods or Likelihoods(), None)
+        return cls(
+            "train", "members", config.train, ds.Sweep.paper() if config.train.sweep == "paper" else ds.Sweep()
+        )
+
+    def record(self, manifest: Manifest, config: Config) -> StageRecord:
+        return manifest.of_train(config) if self.stage == "train" else manifest.of_likelihoods(config)
 
 
 def tabulate(
@@ -228,7 +210,7 @@ def tabulate(
         return read_table(run.table)
     rows = simulations.row >= config.simulate.train
     for_stacking = int((simulations.row[rows] < config.simulate.train + config.simulate.stack).sum())
-    prior = _prior(config, simulations, trust) if likelihoods is not None or section.points else None
+    prior = _prior(config, trust) if likelihoods is not None or section.points else None
     with run.timed("tabulate"):
         if directory == run.path:
             manifest.note("tabulate", current)
@@ -300,6 +282,8 @@ def stack(
             # Fitted anew if an earlier process was killed: only the exchange of files is continued.
             directory = replacement.directory(anew=not replacement.ready)
             fit = ds.stack(validation, form, score, nonfinite=config.fits[name].nonfinite, client=client)
+            if _prior_is_data(config):  # so that its file is all that new data need
+                fit = with_prior(fit, config)
             fit.save(directory / path.relative_to(run.path))
             if directory == run.path:
                 settings.write(run.config_file)
@@ -363,9 +347,8 @@ def load_stacked_members(run: Run, config: Config, trust: bool = False) -> dict[
     if any(run.likelihoods.glob("*.json")):
         if not run.normalizer.exists():
             raise FileNotFoundError(_missing(run, run.normalizer, "tabulate"))
-        prior = _prior(config, load_simulations(run, config), trust)
         normalizer = RunNormalizer.load(run.normalizer)
-        members |= normalizer.members(ensemble, load_likelihoods(run, config), prior)
+        members |= normalizer.members(ensemble, load_likelihoods(run, config), _prior(config, trust))
     return members
 
 
@@ -403,6 +386,14 @@ def load_fits(run: Run, config: Config, names: Iterable[str] | None = None) -> d
     return loaded
 
 
+def with_prior(fit: Stacking, config: Config, trust: bool = False) -> Stacking:
+    """Return the fit with the prior of the run, if its form needs one at new data and has none."""
+    form = fit.form
+    if not isinstance(form, PointForm) or form.prior is not None or not form.needs_prior:
+        return fit
+    return replace(fit, form=replace(form, prior=_prior(config, trust)))
+
+
 # ── private ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -419,17 +410,23 @@ def _bounds(config: Config, simulations: Simulations, trust: bool) -> object:
     return load_task(config, trust).prior if config.simulate.task else None
 
 
-def _prior(config: Config, simulations: Simulations, trust: bool) -> object:
+def _prior(config: Config, trust: bool) -> object:
     """Return p(θ): the task's, or the uniform distribution between the bounds of the configuration."""
     if config.simulate.task:
         return load_task(config, trust).prior
-    bounds = _bounds(config, simulations, trust)
-    if bounds is None:
+    lower, upper = config.train.lower, config.train.upper
+    if not (lower and upper and np.isfinite((lower, upper)).all()):
         raise ValueError(
-            "likelihoods and shared points need the prior: simulate from a task, or give the bounds of a uniform "
-            "prior as `lower` and `upper` of [train] in config.toml."
+            "likelihoods and products need the prior: simulate from a task, or give the finite bounds of a "
+            "uniform prior as `lower` and `upper` of [train] in config.toml."
         )
-    return bounds
+    return lower, upper
+
+
+def _prior_is_data(config: Config) -> bool:
+    """Return whether the prior is known without running code: of a built-in task, or as bounds."""
+    task = config.simulate.task
+    return ":" not in task if task else bool(config.train.lower and config.train.upper)
 
 
 def _by_name(ensemble: Ensemble | None) -> dict[str, Any]:

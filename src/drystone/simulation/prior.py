@@ -2,18 +2,21 @@ r"""Priors :math:`p(\theta)` that carry their support as data, from which traini
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drystone._arrays import as_numpy
 from drystone._parallel import seeded
 from drystone.simulation.support import Support, dimension, is_product
 
-__all__ = ["LogNormal", "Normal", "Prior", "Uniform", "as_prior"]
+__all__ = ["LogNormal", "Normal", "Prior", "Uniform", "as_prior", "describe_prior", "described_prior"]
 
 Array = NDArray[np.float64]
+Description = dict[str, Any]
 
 
 class Prior(Protocol):
@@ -64,6 +67,10 @@ class Uniform:
         volume = np.prod(self.support.upper - self.support.lower)
         return np.where(self.support.contains(theta), -np.log(volume), -np.inf)
 
+    def describe(self) -> Description:
+        """Return the prior as JSON."""
+        return _description("Uniform", lower=self.support.lower, upper=self.support.upper)
+
 
 @dataclass(frozen=True, eq=False)
 class Normal:
@@ -97,6 +104,10 @@ class Normal:
         """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
         z = (np.asarray(theta) - self.mean) / self.sd
         return (-0.5 * z**2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi)).sum(-1)
+
+    def describe(self) -> Description:
+        """Return the prior as JSON."""
+        return _description("Normal", mean=self.mean, sd=self.sd)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +146,10 @@ class LogNormal:
         positive = np.all(theta > 0, axis=-1, keepdims=True)
         log_theta = np.log(np.where(positive, theta, 1.0))
         return np.where(positive[..., 0], self.log.log_prob(log_theta) - log_theta.sum(-1), -np.inf)
+
+    def describe(self) -> Description:
+        """Return the prior as JSON."""
+        return _description("LogNormal", mean=self.log.mean, sd=self.log.sd)
 
 
 def as_prior(prior: Any) -> Prior:
@@ -203,6 +218,19 @@ class TorchPrior:
             values[inside] = within.reshape(int(inside.sum()), -1).sum(1).to(points.dtype)
         return np.asarray(values.detach().cpu().numpy(), float)
 
+    def describe(self) -> Description | None:
+        """Return the prior as JSON, if it is uniform, normal or log-normal with independent parameters."""
+        from torch import distributions as torch_distributions
+
+        base = self.distribution
+        while isinstance(base, torch_distributions.Independent):  # sbi's BoxUniform is one
+            base = base.base_dist
+        if type(base) is torch_distributions.Uniform:
+            return _description("Uniform", lower=base.low, upper=base.high)
+        if type(base) in (torch_distributions.Normal, torch_distributions.LogNormal):
+            return _description(type(base).__name__, mean=base.loc, sd=base.scale)
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class ScipyPrior:
@@ -265,6 +293,44 @@ class Independent:
         """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
         blocks = np.split(np.asarray(theta, float), np.cumsum(self.sizes)[:-1], axis=-1)
         return np.sum([part.log_prob(block) for part, block in zip(self.parts, blocks, strict=True)], axis=0)
+
+    def describe(self) -> Description | None:
+        """Return the prior as JSON, unless one of the parts is code."""
+        parts = [describe_prior(part) for part in self.parts]
+        return None if None in parts else {"distribution": "Independent", "parts": parts}
+
+
+def describe_prior(prior: Any) -> Description | None:
+    """Return a prior as JSON, from which :func:`described_prior` makes it again; None if it is code.
+
+    Args:
+        prior: As for :func:`as_prior`. Uniform, normal and log-normal priors are data, ours or torch's (sbi's
+            ``BoxUniform`` too), and so are sequences of them.
+
+    Example:
+        >>> describe_prior(([0.0], [2.0]))
+        {'distribution': 'Uniform', 'lower': [0.0], 'upper': [2.0]}
+    """
+    ours = as_prior(prior)
+    # A class derived from one of ours is code.
+    return getattr(ours, "describe", lambda: None)() if type(ours).__module__ == __name__ else None
+
+
+def described_prior(plain: Mapping[str, Any]) -> Prior:
+    """Return the prior that :func:`describe_prior` described."""
+    arguments = dict(plain)
+    name = arguments.pop("distribution")
+    if name == "Independent":
+        return as_prior([described_prior(part) for part in arguments["parts"]])
+    kinds = {"Uniform": Uniform, "Normal": Normal, "LogNormal": LogNormal}
+    if name not in kinds:
+        raise ValueError(f"the prior {name!r} is not one of {', '.join((*kinds, 'Independent'))}.")
+    return kinds[name](**arguments)
+
+
+def _description(distribution: str, **arguments: Any) -> Description:
+    vectors = {name: np.asarray(as_numpy(value), float).ravel().tolist() for name, value in arguments.items()}
+    return {"distribution": distribution, **vectors}
 
 
 def _vectors(first_name: str, first: ArrayLike, second_name: str, second: ArrayLike) -> tuple[Array, Array]:

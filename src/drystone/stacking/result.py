@@ -445,6 +445,10 @@ def _revive(plain: dict[str, Any], module: ModuleType, kind: str) -> Any:
 
 
 def _revive_field(value: Any, module: ModuleType, kind: str) -> Any:
+    if isinstance(value, dict) and "distribution" in value:
+        from drystone.simulation.prior import described_prior
+
+        return described_prior(value)
     if isinstance(value, dict):
         return _revive(value, module, kind)
     return tuple(value) if isinstance(value, list) else value
