@@ -172,6 +172,29 @@ def test_a_product_needs_the_prior_at_new_data(table):
         posterior.sample((10,), Y[0])
 
 
+def test_a_loaded_product_has_its_prior_if_that_is_data(table, tmp_path):
+    fit = ds.stack(table, ds.Product(prior=PRIOR))
+    assert repr(fit.form) == "Product()"
+    fit.save(tmp_path / "fit.json")
+    loaded = ds.Stacking.load(tmp_path / "fit.json").posterior(MEMBERS)
+    posterior = fit.posterior(MEMBERS)
+    np.testing.assert_array_equal(loaded.sample((10,), Y[0], seed=0), posterior.sample((10,), Y[0], seed=0))
+    np.testing.assert_array_equal(loaded.log_prob(THETA[:5], Y[0]), posterior.log_prob(THETA[:5], Y[0]))
+
+
+def test_a_loaded_product_whose_prior_is_code_says_how_to_give_it_again(table, tmp_path):
+    fit = ds.stack(table, ds.Product(prior=norm(0, TAU)))
+    fit.save(tmp_path / "fit.json")
+    loaded = ds.Stacking.load(tmp_path / "fit.json")
+    np.testing.assert_array_equal(loaded.apply(table).log_q, fit.apply(table).log_q)
+    with pytest.raises(ds.IntractableError, match=r"is code, .*Stacking.load\(path, form=Product\(prior=...\)\)"):
+        loaded.posterior(MEMBERS).sample((10,), Y[0])
+    again = ds.Stacking.load(tmp_path / "fit.json", form=ds.Product(prior=norm(0, TAU))).posterior(MEMBERS)
+    np.testing.assert_array_equal(
+        again.sample((10,), Y[0], seed=0), fit.posterior(MEMBERS).sample((10,), Y[0], seed=0)
+    )
+
+
 @pytest.mark.parametrize("form", [ds.Product(), ds.Product(simplex=True), ds.LikelihoodMixture()], ids=repr)
 def test_fits_survive_the_disk_and_tables_are_worked_through_in_blocks(form, tmp_path):
     likelihoods = isinstance(form, ds.LikelihoodMixture)
@@ -226,6 +249,16 @@ def test_other_scores_are_evaluated_and_not_fitted(table):
         assert np.isfinite(fit.evaluate(table, score)["loss"])
     with pytest.raises(ds.IntractableError, match="fitted by LogScore alone"):
         ds.stack(table, ds.Product(), ds.LogScore() + ds.RankCvM())
+
+
+def test_products_are_compared_on_tables_with_and_without_draws():
+    for keep in (False, True):
+        table = ds.tabulate(MEMBERS, THETA[:60], Y[:60], draws=30, points=50, prior=PRIOR, keep_draws=keep)
+        fits = {"product": ds.stack(table, ds.Product()), "mixture": ds.stack(table)}
+        frame = ds.compare(table, table, fits).frame
+        values = {(row["metric"], row["method"]): row["value"] for row in frame.to_dict("records")}
+        assert values["log density", "product"] > values["log density", "mixture"] + 0.3
+        assert values["moment error", "product"] < values["moment error", "mixture"]
 
 
 def test_the_monte_carlo_error_is_stated_and_covers_what_other_points_give():

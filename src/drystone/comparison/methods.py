@@ -91,7 +91,8 @@ class UniformEnds(View):
 
 def drawn(fit: Stacking, table: Table, seed: int = 0) -> DrawnView:
     """Return a fit on the rows of a table as S draws per row show it, as many as each member has."""
-    return DrawnView(fit.view(table), not missing(fit, table, {"draws"}), seed)
+    # A product has draws where the members have none; its moments are then taken as theirs are.
+    return DrawnView(fit.view(table), "draws" in table.gives and not missing(fit, table, {"draws"}), seed)
 
 
 def methods(table: Table, fits: Fits, needs: Collection[str], seed: int = 0) -> dict[str, View]:
