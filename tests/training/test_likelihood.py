@@ -207,6 +207,23 @@ def test_counts_are_told_from_continuous_columns(column, step, origin):
     np.testing.assert_allclose(features.invert(features.apply(y)[0]), y, rtol=1e-5, atol=1e-5)
 
 
+def test_counts_are_modelled_by_their_square_root_with_its_jacobian():
+    rng = np.random.default_rng(0)
+    lam = np.repeat([4.0, 400.0], 2000)
+    columns = [rng.poisson(lam), rng.poisson(lam) - 300, rng.poisson(lam), rng.normal(size=4000)]
+    y = np.stack([column.astype(float) for column in columns], axis=1)
+    features = Features.fit(y, log=[2], u=rng.random(y.shape))
+    np.testing.assert_array_equal(features.root, [True, False, False, False])  # the others: negative, log, real
+    z, _ = features.apply(y, rng.random(y.shape))
+    few, many = z[:2000, 0].std(), z[2000:, 0].std()
+    assert few == pytest.approx(many, rel=0.2)
+    # Between the cells, and below all counts seen, the map goes on.
+    at, width = np.array([[-3.0, 5.0, 3.0, 0.1], [250.0, -7.0, 80.0, -0.4]]), 1e-5
+    moved = (features.apply(at + width)[0] - features.apply(at - width)[0]) / (2 * width)
+    np.testing.assert_allclose(np.log(moved).sum(1), features.apply(at)[1], rtol=1e-6)
+    np.testing.assert_allclose(features.invert(features.apply(at)[0]), at, atol=1e-9)
+
+
 def test_a_point_mass_in_a_continuous_column_is_refused():
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(300, 1))

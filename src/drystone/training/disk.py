@@ -127,6 +127,7 @@ def _arrays_of_likelihood(member: TrainedLikelihood) -> State:
         "features.step": features.step,
         "features.origin": features.origin,
         "features.log": features.log,
+        "features.root": features.root,
         "features.shift": features.scaling.shift,
         "features.scale": features.scaling.scale,
     }
@@ -241,7 +242,7 @@ class Stored:
                 name=self.name,
                 flow=flow,
                 features=Features(
-                    **{name: arrays[f"features.{name}"] for name in ("constant", "step", "origin", "log")},
+                    **{name: arrays[f"features.{name}"] for name in ("constant", "step", "origin", "log", "root")},
                     scaling=Scaling(arrays["features.shift"], arrays["features.scale"]),
                 ),
                 condition=Condition(support, Scaling(arrays["condition.shift"], arrays["condition.scale"])),

@@ -27,14 +27,17 @@ POINTS = 4
 class Features:
     r"""The map :math:`z = (l(y + hu) - \mu) / \sigma`, a bijection but for the constant columns, which have no z.
 
-    l is the logarithm of some columns. Counts have step h and are spread evenly over their cell by
-    :math:`u \in (0, 1)` (dequantization); h is 0 elsewhere. y is never clipped: that would be no bijection.
+    Counts have step h and are spread evenly over their cell by :math:`u \in (0, 1)` (dequantization); h is 0
+    elsewhere. l is the logarithm of some columns, and :math:`\mathrm{sign}(x) \sqrt{|x|}` of other counts that are
+    not negative: the square root of Poisson counts has the same noise at all sizes. y is never clipped: that would
+    be no bijection.
 
     Args:
         constant: Values of the constant columns, NaN for the others; (c,).
         step: Steps h, 0 for continuous columns; (c,).
         origin: A value of each column of counts, 0 for the others; (c,).
         log: Mask of the columns of which the logarithm is taken, (c,).
+        root: Mask of the columns of which the square root is taken, (c,).
         scaling: Standardizes the columns that vary.
 
     Example:
@@ -47,6 +50,7 @@ class Features:
     step: NDArray[np.float64]
     origin: NDArray[np.float64]
     log: NDArray[np.bool_]
+    root: NDArray[np.bool_]
     scaling: Scaling
 
     @classmethod
@@ -66,8 +70,9 @@ class Features:
         identity = Scaling(np.zeros(y.shape[1]), np.ones(y.shape[1]))
         varying = np.isnan(constant)
         origin = np.where(step > 0, low, 0.0)
-        raw = cls(np.full(y.shape[1], np.nan), step, origin, columns & varying, identity)
-        return cls(constant, step, origin, columns & varying, Scaling.fit(raw.apply(y, u)[0][:, varying]))
+        log_of, root_of = columns & varying, (step > 0) & (low >= 0) & ~columns
+        raw = cls(np.full(y.shape[1], np.nan), step, origin, log_of, root_of, identity)
+        return cls(constant, step, origin, log_of, root_of, Scaling.fit(raw.apply(y, u)[0][:, varying]))
 
     @property
     def varying(self) -> NDArray[np.bool_]:
@@ -104,16 +109,18 @@ class Features:
         if (x[:, self.log] <= 0).any():
             rows = int((x[:, self.log] <= 0).any(axis=1).sum())
             raise ValueError(f"`log_y` needs positive `y`; {rows} of {len(y)} rows have values ≤ 0.")
-        logged = np.log(x, where=self.log, out=x.copy())
+        v = np.log(x, where=self.log, out=x.copy())
+        v[:, self.root] = np.copysign(np.sqrt(np.abs(x[:, self.root])), x[:, self.root])
         log_cells = np.log(self.step[self.step > 0]).sum()
-        log_det = self.scaling.log_det - logged[:, self.log].sum(axis=1) + log_cells
-        return self.scaling.apply(logged[:, self.varying]), log_det
+        log_slope = -v[:, self.log].sum(axis=1) - np.log(2 * np.abs(v[:, self.root])).sum(axis=1)
+        return self.scaling.apply(v[:, self.varying]), self.scaling.log_det + log_slope + log_cells
 
     def invert(self, z: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return y (N, c) for rows z (N, p): counts are at the lower end of their cell."""
         x = np.tile(np.where(self.varying, 0.0, self.constant), (len(z), 1))
         x[:, self.varying] = self.scaling.invert(z)
         y = np.exp(x, where=self.log, out=x)
+        y[:, self.root] *= np.abs(y[:, self.root])
         counts = self.step > 0
         origin, step = self.origin[counts], self.step[counts]
         y[:, counts] = origin + step * np.floor((y[:, counts] - origin) / step)
