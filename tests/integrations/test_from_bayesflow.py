@@ -119,3 +119,50 @@ def test_a_single_workflow_and_a_function_of_the_data():
     assert member.sample(4, Y[:3], seed=0).shape == (4, 3, 2)
     with pytest.raises(TypeError, match="must have `sample` and `log_prob`"):
         from_bayesflow(object(), "theta", "x")
+
+
+def test_a_network_of_the_data_is_a_likelihood_member_and_its_density_is_bayesflows():
+    keras.utils.set_random_seed(0)
+    adapter = (
+        bayesflow.Adapter()
+        .convert_dtype("float64", "float32")
+        .concatenate(["rate", "shape"], into="inference_conditions")
+        .scale("counts", by=2.0)
+        .rename("counts", "inference_variables")
+    )
+    network = bayesflow.networks.CouplingFlow(depth=2, subnet_kwargs={"widths": (32, 32)})
+    workflow = bayesflow.BasicWorkflow(adapter=adapter, inference_network=network)
+    workflow.fit_offline(named(*simulate(2048, seed=1)), epochs=12, batch_size=64, verbose=0)
+    member = from_bayesflow(workflow, PARAMETERS, "counts", target="likelihood")
+    assert member.normalized_in_y
+    theirs = workflow.approximator.log_prob(named(THETA, Y))
+    np.testing.assert_allclose(member.log_likelihood(THETA, Y), theirs, rtol=1e-5)
+    drawn = member.simulate(np.repeat(THETA[:1], 2000, 0), seed=0)
+    assert drawn.shape == (2000, 3)
+    np.testing.assert_array_equal(drawn, member.simulate(np.repeat(THETA[:1], 2000, 0), seed=0))
+    # It is a density of y in the units of y, whatever the adapter does.
+    log_q = member.log_likelihood(np.repeat(THETA[:1], 2000, 0), drawn)
+    normal = -((drawn - THETA[0]) ** 2 / 0.5).sum(-1) - 1.5 * np.log(0.5 * np.pi)  # N(θ, 0.5²)
+    ratio = np.exp(normal - log_q)
+    assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(2000) + 0.02
+    posterior = ds.normalize({"nle": member}, prior=ds.tasks.Normal([0.0] * 3, [1.0] * 3), draws=200)["nle"]
+    exact = -((THETA - 0.8 * Y) ** 2 / 0.4).sum(1) - 1.5 * np.log(0.4 * np.pi)  # N(0.8 y, 0.2)
+    assert (exact - posterior.log_prob(THETA, Y)).mean() < 0.3
+
+
+def test_a_ratio_is_a_likelihood_member():
+    adapter = bayesflow.Adapter().rename("theta", "inference_variables").rename("x", "inference_conditions")
+    network = bayesflow.networks.MLP(widths=(32, 32))
+    approximator = bayesflow.approximators.RatioApproximator(adapter=adapter, inference_network=network)
+    approximator.compile(optimizer=keras.optimizers.Adam(1e-3))
+    theta, y = simulate(512, seed=1)
+    data = bayesflow.datasets.OfflineDataset({"theta": theta, "x": y}, batch_size=64, adapter=adapter)
+    approximator.fit(dataset=data, epochs=2, verbose=0)
+    member = from_bayesflow(approximator, "theta", "x")
+    assert not member.normalized_in_y
+    assert not hasattr(member, "simulate")
+    values = member.log_likelihood(THETA, Y)
+    assert values.shape == (40,)
+    assert values.mean() > member.log_likelihood(THETA[::-1], Y).mean()
+    with pytest.raises(ValueError, match=r"give the prior of likelihoods and ratios to ds\.normalize"):
+        from_bayesflow(approximator, "theta", "x", prior=([-1.0] * 3, [1.0] * 3))
