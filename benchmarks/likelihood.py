@@ -2,11 +2,13 @@
 
     OMP_NUM_THREADS=1 python benchmarks/likelihood.py slcp               # or another task, or several
     OMP_NUM_THREADS=1 python benchmarks/likelihood.py slcp --seed 7000   # other simulations
+    OMP_NUM_THREADS=1 python benchmarks/likelihood.py slcp --distill 2   # and distilled posteriors in the stack
 
 10,000 simulations train 8 posteriors and 16 likelihoods (``target="likelihood"``, with its default sweep); 1,000
 others stack them. The stacked posteriors are the proposal with which ``ds.normalize`` makes posteriors of the
 likelihoods; these and the posteriors are stacked by log score. The gap is the mean of exact − stacked log density
 on test rows, with its paired standard error. Processor time is of all threads, without the exact densities.
+``ds.distill`` draws 40,000 pairs from the stacked likelihoods and trains on them and on the 10,000 simulations.
 
 All results are stored in ``--directory`` and continued. Writes ``benchmarks/results/likelihood-<task>.json``.
 """
@@ -29,6 +31,7 @@ RESULTS = Path(__file__).parent / "results"
 TASKS = {"slcp": 1000, "two_moons": 1000, "gaussian_mixture": 1000, "sir": 500, "lotka_volterra": 250}
 TRAIN, STACK = 10_000, 1_000
 POSTERIORS = 8
+EMULATED = 40_000
 # Rows at a time: what a killed process loses.
 BLOCK = 50
 
@@ -87,7 +90,7 @@ def by_blocks(path, function, theta, y, clock):
     return np.concatenate(parts, axis=-1)
 
 
-def run(name, seed, directory, workers, members):
+def run(name, seed, directory, workers, members, distilled):
     task = ds.tasks.get(name)
     directory.mkdir(parents=True, exist_ok=True)
     clock = Clock(directory / "seconds.json")
@@ -137,7 +140,7 @@ def run(name, seed, directory, workers, members):
         return fit, gap(logsumexp(testing[first:last], axis=0, b=fit.weights[:, None]))
 
     K, best = len(posteriors), int(stacking.log_q.mean(1).argmax())
-    fit, everything = stacked(0, len(names))
+    everything_fit, everything = stacked(0, len(names))
     result = {
         "task": name,
         "seed": seed,
@@ -147,11 +150,40 @@ def run(name, seed, directory, workers, members):
         "stacked posteriors": stacked(0, K)[1],
         "stacked likelihoods": stacked(K, len(names))[1],
         "stacked": everything,
-        "weight of posteriors": float(fit.weights[:K].sum()),
-        "weights": {n: round(float(w), 4) for n, w in zip(names, fit.weights, strict=True) if w > 1e-4},
-        "processor minutes": {stage: round(s / 60, 2) for stage, s in clock.seconds.items()},
+        "weight of posteriors": float(everything_fit.weights[:K].sum()),
+        "weights": {n: round(float(w), 4) for n, w in zip(names, everything_fit.weights, strict=True) if w > 1e-4},
     }
-    of_method = [s for stage, s in clock.seconds.items() if stage != "exact"]
+    if distilled:
+        weights = stacked(K, len(names))[0].weights
+        with clock.stage("distill"):
+            amortized = ds.distill(
+                likelihoods,
+                weights=weights,
+                n=EMULATED,
+                theta=train[0],
+                y=train[1],
+                members=distilled,
+                directory=directory / "distilled",
+                **options,
+            )
+        on_stack, on_test = amortized.log_prob(*stack), amortized.log_prob(*test)
+
+        def with_distilled(first):
+            log_q = np.concatenate([stacking.log_q[first:], on_stack])
+            fit = ds.stack(ds.Table(stack[0], log_q=log_q))
+            log_density = logsumexp(np.concatenate([testing[first:], on_test]), axis=0, b=fit.weights[:, None])
+            without = logsumexp(testing, axis=0, b=everything_fit.weights[:, None])
+            gain = np.asarray(log_density) - np.asarray(without)
+            paired = {"gain": gain.mean(), "its se": gain.std(ddof=1) / np.sqrt(len(gain))}
+            return {**gap(log_density), **paired, "weight of distilled": float(fit.weights[-distilled:].sum())}
+
+        result["distilled"] = {
+            "members": [gap(log_density) for log_density in on_test],
+            "alone": with_distilled(len(names)),
+            "with all others": with_distilled(0),
+        }
+    result["processor minutes"] = {stage: round(s / 60, 2) for stage, s in clock.seconds.items()}
+    of_method = [s for stage, s in clock.seconds.items() if stage not in ("exact", "distill")]
     result["processor minutes"]["total without exact"] = round(sum(of_method) / 60, 2)
     print(json.dumps(result, indent=1))
     return result
@@ -162,6 +194,7 @@ if __name__ == "__main__":
     parser.add_argument("tasks", nargs="+", choices=TASKS)
     parser.add_argument("--seed", type=int, default=8000, help="of the simulations and of everything else")
     parser.add_argument("--likelihoods", type=int, default=16, help="number of likelihoods")
+    parser.add_argument("--distill", type=int, default=0, help="number of distilled posteriors")
     parser.add_argument("--directory", type=Path, default=Path("likelihood-benchmark"))
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -169,5 +202,5 @@ if __name__ == "__main__":
     warnings.filterwarnings("ignore", category=ds.ConvergenceWarning)
     for task in arguments.tasks:
         directory = arguments.directory / f"{task}-{arguments.seed}"
-        result = run(task, arguments.seed, directory, arguments.workers, arguments.likelihoods)
+        result = run(task, arguments.seed, directory, arguments.workers, arguments.likelihoods, arguments.distill)
         (arguments.results / f"likelihood-{task}.json").write_text(json.dumps(result, indent=1) + "\n")
