@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from drystone._messages import first_few
+from drystone._messages import first_few, html_list
 from drystone.advice.bootstrap import WeightBootstrap
 from drystone.advice.calibration import remedies
 from drystone.advice.further import Further
@@ -126,12 +126,17 @@ class Advice:
         return frame if by is None else frame.sort_values(by, ascending=False, kind="stable")
 
     def __str__(self) -> str:
-        sentences = [*self._on_weights(), *self._on_members(), *self._on_gain(), *self._on_rows()]
-        sentences += self._on_calibration()
-        sentences += [f"Skipped: {piece}, because {why}." for piece, why in self.skipped.items()]
-        return "\n".join(f"- {sentence}" for sentence in sentences)
+        return "\n".join(f"- {sentence}" for sentence in self._sentences())
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_list("Advice", self._sentences())
+
+    def _sentences(self) -> list[str]:
+        sentences = [*self._on_weights(), *self._on_members(), *self._on_gain(), *self._on_rows()]
+        sentences += self._on_calibration()
+        return sentences + [f"Skipped: {piece}, because {why}." for piece, why in self.skipped.items()]
 
     # ── sentences ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from drystone._messages import html_list, html_table
 from drystone.comparison.metric import Metric
 from drystone.estimate import Estimate
 from drystone.stacking.result import Stacking
@@ -105,22 +106,42 @@ class Comparison:
         return pd.DataFrame([_record(result, line) for result in self.results for line in result.methods.values()])
 
     def __str__(self) -> str:
-        legend = f"{self.rows} test rows; ± one standard error; gains are paired, + is better."
-        if self.skipped:
-            legend += f" Skipped: {', '.join(self.skipped)} (`skipped` says why)."
-        return "\n".join([*self._lines(), "", legend])
+        return "\n".join([*self._lines(), "", self._legend])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        blocks = []
+        for result in self.results:
+            rows = [[line.label, line.value, *_gains(line)] for line in result.methods.values()]
+            blocks.append(html_table(_title(result), ["", "value", "gain over best", "gain over uniform"], rows))
+        return "".join([*blocks, html_list("", [self._legend])])
+
+    @property
+    def _legend(self) -> str:
+        legend = f"{self.rows} test rows; ± one standard error; gains are paired, + is better."
+        skipped = f" Skipped: {', '.join(self.skipped)} (`skipped` says why)." if self.skipped else ""
+        return legend + skipped
 
     def _lines(self) -> Iterator[str]:
         """Yield an aligned table: one block per metric."""
         yield f"{'':<34}{'value':>22}{'gain over best':>24}{'gain over uniform':>24}"
         for result in self.results:
-            floor = "" if result.floor is None else f", calibrated ≈ {result.floor:.2g}"
-            yield f"{result.metric.name} ({result.metric.better} is better{floor})"
+            yield _title(result)
             for line in result.methods.values():
-                gains = ["" if gain is None else f"{gain:+}" for gain in (line.gain, line.gain_over_uniform)]
-                yield f"  {line.label:<32}{line.value!s:>22}{gains[0]:>24}{gains[1]:>24}"
+                over_best, over_uniform = _gains(line)
+                yield f"  {line.label:<32}{line.value!s:>22}{over_best:>24}{over_uniform:>24}"
+
+
+def _title(result: MetricResult) -> str:
+    """Return the metric, its direction, and what a calibrated posterior would have."""
+    floor = "" if result.floor is None else f", calibrated ≈ {result.floor:.2g}"
+    return f"{result.metric.name} ({result.metric.better} is better{floor})"
+
+
+def _gains(line: MethodResult) -> list[str]:
+    """Return the gains over the best member and over uniform weights, with signs; empty where there is none."""
+    return ["" if gain is None else f"{gain:+}" for gain in (line.gain, line.gain_over_uniform)]
 
 
 def _record(result: MetricResult, line: MethodResult) -> dict[str, object]:

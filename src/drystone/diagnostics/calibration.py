@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from drystone._messages import first_few, html_table
 from drystone.comparison import Fits
 from drystone.diagnostics.band import POINTS, Band, ecdf_band
 from drystone.diagnostics.ranks import Ranks, ranks
@@ -49,6 +50,22 @@ class Calibration:
     def members_inside(self) -> np.ndarray:
         """Whether each member's curve stays in the band, (K, d)."""
         return self.band.holds(self.members)
+
+    def __str__(self) -> str:
+        words = [f"{name}: {self._outside(inside)}" for name, inside in self.inside.items()]
+        return "\n".join([f"Calibration of {len(self.names)} members and {len(self.methods)} methods:", *words])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = [[name, *("inside" if ok else "outside" for ok in inside)] for name, inside in self.inside.items()]
+        title = f"Curves of {len(self.methods)} methods and the band of uniform ranks"
+        return html_table(title, ["method", *self.parameters], rows)
+
+    def _outside(self, inside: np.ndarray) -> str:
+        """Return which parameters leave the band, in words."""
+        outside = [name for name, ok in zip(self.parameters, inside, strict=True) if not ok]
+        return f"outside the band for {first_few(outside)}" if outside else "inside the band"
 
     @property
     def frame(self) -> pd.DataFrame:

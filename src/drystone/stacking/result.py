@@ -15,7 +15,7 @@ import torch
 
 from drystone import forms, scores, solvers
 from drystone._files import read_sealed_json, without_seal, write_sealed_json
-from drystone._messages import require
+from drystone._messages import html_table, require
 from drystone.errors import DamagedError, IntractableError
 from drystone.forms import Form, Mixture, Shares, View
 from drystone.forms.view import members_in_use, view_of
@@ -322,6 +322,16 @@ class Stacking:
             f"Stacking({self.form!r} × {self.score!r}: loss {self.loss:.6g}, {proof}{state}, "
             f"{carry + ', ' if carry else ''}{self.solver} in {self.iterations} steps{duration})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return the members that carry weight, heaviest first, with the loss and the notes."""
+        shares = self.params.get("weights")
+        rows = []
+        if shares is not None and shares.ndim == 1:
+            heaviest = [k for k in np.argsort(-shares, kind="stable") if shares[k] > 0]
+            rows = [[self.names[k], f"{shares[k]:.4f}"] for k in heaviest]
+        terms = [f"{term}: {value:.6g}" for term, value in self.terms.items()]
+        return html_table(repr(self), ["member", "weight"], rows, [*terms, *self.notes])
 
 
 class Applied:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, checked
-from drystone._messages import count_and_first_few
+from drystone._messages import count_and_first_few, html_table
 from drystone.estimate import effective_rows
 from drystone.table import blocks, disk
 from drystone.table.inputs import (
@@ -479,6 +479,14 @@ class Table:
         gives = ", ".join(sorted(self.gives))
         sizes = f"K={self.K} members, N={self.N} simulations, d={self.d} parameters"
         return f"Table({sizes}; gives {gives}{'' if blocks.in_memory(self) else '; on disk'})"
+
+    def _repr_html_(self) -> str:
+        """Return the members and what each of them gives; nothing is computed or read for it."""
+        statistics = sorted(self.gives - {"points"})
+        has = {name: self.has(name) for name in statistics}
+        rows = [[name, *("✓" if has[s][k] else "" for s in statistics)] for k, name in enumerate(self.names)]
+        left_out = [f"left out: {name} ({why})" for name, why in self.left_out.items()]
+        return html_table(repr(self), ["member", *statistics], rows, left_out)
 
 
 def _checked_theta(theta: ArrayLike, sizes: dict[str, int]) -> np.ndarray:

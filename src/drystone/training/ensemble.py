@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drystone._messages import unknown
+from drystone._messages import html_table, unknown
 from drystone._parallel import Executor, cores
 from drystone.errors import IntractableError
 from drystone.training import disk as storage
@@ -68,6 +68,13 @@ class Ensemble(Sequence[M], Generic[M]):
         diverged = f", {len(self.diverged)} diverged" if self.diverged else ""
         names = ", ".join(self.names[:3]) + (", …" if len(self) > 3 else "")
         return f"Ensemble({len(self)} members: {names}{diverged})"
+
+    def _repr_html_(self) -> str:
+        """Return a row per member: what it is, how long it was trained, its validation loss."""
+        frame = self.frame
+        best = frame["validation_loss"].map("{:.4f}".format)
+        columns = zip(frame.index, frame["family"], frame["epochs"], best, strict=True)
+        return html_table(repr(self), ["member", "family", "epochs", "validation loss"], list(columns))
 
     def log_prob(self, theta: ArrayLike, y: ArrayLike, *, workers: int | None = None) -> NDArray[np.float64]:
         """Return the log densities of all members at paired rows theta (N, d) and y (N, …), (K, N)."""

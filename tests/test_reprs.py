@@ -1,0 +1,57 @@
+"""What notebooks show of results: escaped names, the numbers of the result, and no page of arrays."""
+
+import numpy as np
+import pytest
+
+import drystone as ds
+
+
+@pytest.fixture(scope="module")
+def table():
+    toy = ds.toy.table(200, seed=1)
+    return ds.Table(
+        toy.theta, toy.y, log_q=toy.log_q, draws=toy.draws, names=["<b>a</b>", "left", "narrow", "wide"]
+    )
+
+
+@pytest.fixture(scope="module")
+def results(table):
+    fit = ds.stack(table)
+    theta, y = ds.toy.simulate(100)
+    return {
+        "Table": table,
+        "Stacking": fit,
+        "Comparison": ds.compare(table, table, fit),
+        "Advice": ds.advise(fit, table, times=10, subsets=2),
+        "Calibration": ds.diagnostics.rank_ecdf(table, {"fit": fit}),
+        "Ensemble": ds.train(theta, y, members=2, epochs=1),
+    }
+
+
+@pytest.mark.parametrize("name", ["Table", "Stacking", "Comparison", "Advice", "Calibration", "Ensemble"])
+def test_a_notebook_shows_a_short_page_without_markup_of_members_names_or_scripts(results, name):
+    html = results[name]._repr_html_()
+    assert "<b>a</b>" not in html
+    assert "<script" not in html
+    assert len(html) < 10_000
+    assert len(repr(results[name])) < 5_000
+
+
+def test_weights_are_shown_heaviest_first(results):
+    html, fit = results["Stacking"]._repr_html_(), results["Stacking"]
+    shown = [f">{weight:.4f}<" for weight in sorted(fit.weights[fit.weights > 0], reverse=True)]
+    places = [html.index(weight) for weight in shown]
+    assert places == sorted(places)
+
+
+def test_many_members_are_counted_not_listed():
+    log_q = np.random.default_rng(0).normal(size=(50, 30))
+    html = ds.Table(np.zeros((30, 1)), log_q=log_q)._repr_html_()
+    assert html.count("<tr>") == 21
+    assert "and 30 more" in html
+
+
+def test_calibration_says_which_parameters_leave_the_band():
+    table = ds.toy.table(2000, seed=1)
+    said = str(ds.diagnostics.rank_ecdf(table, {"narrow": ds.Stacking.single(table.names, "narrow")}))
+    assert "narrow: outside the band" in said
