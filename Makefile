@@ -6,7 +6,7 @@ CORE := .venv-core
 LOWEST := .venv-lowest
 INTEGRATIONS := .venv-integrations
 
-.PHONY: demo test lint types unit slow docs test-core test-lowest test-integrations clean
+.PHONY: demo test lint types unit slow docs links dist test-core test-lowest test-integrations clean
 
 demo: $(READY)
 	$(BIN)/drystone demo runs/demo
@@ -30,6 +30,16 @@ slow: $(READY)
 # The site, with its notebooks executed: docs/_build/html/index.html. The tests build it without them.
 docs: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build/html
+
+# Addresses that the pages name; needs a network.
+links: $(READY)
+	DRYSTONE_NOTEBOOKS=off $(BIN)/sphinx-build --quiet -b linkcheck docs docs/_build/links
+
+# Wheel and source distribution, checked as the registry would.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
 
 # The core without any extra, installed as users install it.
 test-core: $(CORE)/.ready
