@@ -1,10 +1,11 @@
-"""The statistics of one member over a range of rows: densities, draws, and statistics of the draws."""
+"""Jobs over a range of rows; those of one member: densities, draws, and statistics of the draws."""
 
 from __future__ import annotations
 
 import os
 import time
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from drystone.errors import IntractableError
 from drystone.table.statistics import Key, derive, keys_from_draws
 from drystone.tabulation.weighted import of_weighted_points
 
-__all__ = ["Job", "Part", "Plan", "describe_error", "tabulate_rows", "too_slow"]
+__all__ = ["Job", "MemberJob", "Part", "Plan", "describe_error", "tabulate_rows", "too_slow"]
 
 # Most rows, and most numbers, of one call of a member. Both change the result, since every block has its own
 # random stream, so they are not arguments.
@@ -58,26 +59,73 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """A member and the rows it is evaluated on.
+class Job(ABC):
+    """What is computed on a range of rows, in one go, and stored as one part.
 
     Attributes:
-        member: the member.
+        name: the member's name; '' for what is of all members.
         plan: the statistics to compute.
-        start: index of the first row; a multiple of the plan's block.
+        start: index of the first row.
         theta: true parameters of the rows, (n, d).
         y: data of the rows, (n, ...).
     """
 
-    member: CheckedMember
+    name: str
     plan: Plan
     start: int
     theta: np.ndarray
     y: np.ndarray
 
+    @abstractmethod
     def evaluate(self, rows: slice) -> dict[Key, np.ndarray]:
         """Return the statistics of a block of rows."""
-        return _tabulate_block(self, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class MemberJob(Job):
+    """A member on rows from a multiple of the plan's block on.
+
+    Attributes:
+        member: the member.
+    """
+
+    member: CheckedMember
+
+    def evaluate(self, rows: slice) -> dict[Key, np.ndarray]:
+        """Return the statistics that the member has, for one block of rows."""
+        member, plan, theta, y = self.member, self.plan, self.theta[rows], self.y[rows]
+        statistics: dict[Key, np.ndarray] = {}
+        missing: list[IntractableError] = []
+        try:
+            statistics["log_q"] = member.log_prob(theta, y)
+        except IntractableError as error:
+            missing.append(error)
+        if plan.draws:
+            try:
+                statistics |= self._from_draws(rows)
+            except IntractableError as error:
+                missing.append(error)
+        if not statistics:
+            raise missing[0]
+        report = getattr(member.posterior, "report", None)
+        if report is not None:
+            normalization = report(y)
+            statistics |= {"effective": normalization.effective, "pareto": normalization.shape}
+        return statistics
+
+    def _from_draws(self, rows: slice) -> dict[Key, np.ndarray]:
+        """Return the statistics of draws, or of the weighted points of members that have them."""
+        plan, theta, y = self.plan, self.theta[rows], self.y[rows]
+        points = getattr(self.member.posterior, "weighted_points", None)
+        if points is not None and not plan.keep_draws:
+            return of_weighted_points(theta, points(y), plan.levels)
+        draws = self.member.sample(plan.draws, y, self._seed(rows.start))
+        return _statistics(theta, np.ascontiguousarray(draws.swapaxes(0, 1)), plan)
+
+    def _seed(self, first: int) -> int:
+        """Return the seed of this member, by name, and this block: it depends on no other member and no worker."""
+        key = (zlib.crc32(self.name.encode()), self.start + first)
+        return int(np.random.SeedSequence(self.plan.seed, spawn_key=key).generate_state(1, np.uint64)[0] >> 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,34 +202,6 @@ def too_slow(limit: float) -> str:
     return f"took longer than the time limit of {limit:g} s"
 
 
-def _tabulate_block(job: Job, rows: slice) -> dict[Key, np.ndarray]:
-    """Return the statistics that the member has, for one block of rows."""
-    member, plan, theta, y = job.member, job.plan, job.theta[rows], job.y[rows]
-    statistics: dict[Key, np.ndarray] = {}
-    missing: list[IntractableError] = []
-    try:
-        statistics["log_q"] = member.log_prob(theta, y)
-    except IntractableError as error:
-        missing.append(error)
-    if plan.draws:
-        try:
-            points = getattr(member.posterior, "weighted_points", None)
-            if points is not None and not plan.keep_draws:
-                statistics |= of_weighted_points(theta, points(y), plan.levels)
-            else:
-                draws = member.sample(plan.draws, y, _seed(job, rows.start))
-                statistics |= _statistics(theta, np.ascontiguousarray(draws.swapaxes(0, 1)), plan)
-        except IntractableError as error:
-            missing.append(error)
-    if not statistics:
-        raise missing[0]
-    report = getattr(member.posterior, "report", None)
-    if report is not None:
-        normalization = report(y)
-        statistics |= {"effective": normalization.effective, "pareto": normalization.shape}
-    return statistics
-
-
 def _statistics(theta: np.ndarray, draws: np.ndarray, plan: Plan) -> dict[Key, np.ndarray]:
     """Return the statistics of draws (n, S, d)."""
     if not np.isfinite(draws).all():
@@ -190,9 +210,3 @@ def _statistics(theta: np.ndarray, draws: np.ndarray, plan: Plan) -> dict[Key, n
         key: derive(key, draws, theta) for key in keys_from_draws(plan.draws, plan.levels)
     }
     return {**statistics, "draws": draws} if plan.keep_draws else statistics
-
-
-def _seed(job: Job, first: int) -> int:
-    """Return the seed of this member, by name, and this block: it depends on no other member and no worker."""
-    key = (zlib.crc32(job.member.name.encode()), job.start + first)
-    return int(np.random.SeedSequence(job.plan.seed, spawn_key=key).generate_state(1, np.uint64)[0] >> 2)

@@ -43,7 +43,7 @@ class Outcomes:
 
     def add(self, job: Job, part: Part) -> None:
         """Add the part that a job returned."""
-        name, limit = job.member.name, job.plan.limit
+        name, limit = job.name, job.plan.limit
         self._seconds[name] += part.seconds
         reason = part.reason or (too_slow(limit) if limit is not None and self._seconds[name] > limit else "")
         if reason:
@@ -170,7 +170,7 @@ class InMemoryParts:
                 self.arrays[key] = np.zeros((len(self.names), self.N, *rows.shape[1:]), rows.dtype)
             # The type must be wide enough for every member's draws.
             self.arrays[key] = self.arrays[key].astype(np.result_type(self.arrays[key], rows), copy=False)
-            self.arrays[key][self.names.index(job.member.name), job.start : job.start + len(rows)] = rows
+            self.arrays[key][self.names.index(job.name), job.start : job.start + len(rows)] = rows
 
     def table(self, header: TableHeader) -> Table:
         """Return the table of the members that did not fail; where one lacks a statistic there is NaN."""
@@ -251,7 +251,7 @@ class StoredParts:
 
     def find(self, job: Job) -> Part | None:
         """Return the part of a job if an earlier call finished it; warn if it cannot be read."""
-        path = self._path(job.member.name, job.start, len(job.theta))
+        path = self._path(job.name, job.start, len(job.theta))
         if not path.exists():
             return None
         try:
@@ -262,7 +262,7 @@ class StoredParts:
 
     def add(self, job: Job, part: Part) -> None:
         """Write a part; failed members have none and are tried again when the work continues."""
-        path = self._path(job.member.name, job.start, len(job.theta))
+        path = self._path(job.name, job.start, len(job.theta))
         write_npz(path, {str(key): array for key, array in part.statistics.items()})
 
     def table(self, header: TableHeader) -> Table:

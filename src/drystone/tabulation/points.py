@@ -14,10 +14,8 @@ from drystone.table import Table
 from drystone.table.statistics import Key
 from drystone.tabulation.job import Job, Plan
 
-__all__ = ["NAME", "PointJob", "point_jobs", "proposing"]
+__all__ = ["PointJob", "point_jobs", "proposing"]
 
-# The name under which parts of shared points are stored; no member has it.
-NAME = ""
 # Most numbers of a job's log densities.
 NUMBERS = 2**22
 
@@ -84,16 +82,7 @@ def point_jobs(
     known = earlier if earlier is not None and "points" in earlier.gives else None
     shares = np.zeros(len(members)) if known is not None else proposing(members, prior)
     rows = max(1, NUMBERS // ((plan.points + 1) * max(len(members), theta.shape[1])))
-    owner = CheckedMember(NAME, _Nothing(), theta.shape[1])
     for start in range(0, len(theta), rows):
         part = slice(start, start + rows)
         points = None if known is None else known.select(rows=slice(start, min(start + rows, len(theta)))).points
-        yield PointJob(owner, plan, start, theta[part], y[part], members, shares, prior, points)
-
-
-class _Nothing:
-    """What stands for a member in a job of shared points."""
-
-    def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return nothing: never asked."""
-        raise NotImplementedError
+        yield PointJob("", plan, start, theta[part], y[part], members, shares, prior, points)

@@ -21,9 +21,9 @@ from drystone._resume import Record, digest_array
 from drystone.adapters.member import CheckedMember, Density, Sampler
 from drystone.adapters.points import prior_of
 from drystone.table import Table, blocks
-from drystone.table.inputs import scaled_weights, unique_names
+from drystone.table.inputs import check_in_range, scaled_weights, unique_names
 from drystone.table.statistics import Key, level_key
-from drystone.tabulation.job import Job, Part, Plan
+from drystone.tabulation.job import MemberJob, Part, Plan
 from drystone.tabulation.parts import InMemoryParts, Outcomes, PointParts, StoredParts, TableHeader
 from drystone.tabulation.points import PointJob, point_jobs
 from drystone.tabulation.workers import tabulate_jobs
@@ -114,8 +114,7 @@ def tabulate(
     theta, y = np.array(checked("theta", theta, "Nd", sizes), float), rows_of_data("y", y)
     if len(y) != len(theta):
         raise ValueError(f"`y` must have one row per row of `theta`, {len(theta)}; got shape {y.shape}.")
-    if not np.isfinite(theta).all():
-        raise ValueError("`theta` must be finite.")
+    check_in_range("theta", theta)
     parameters = unique_names("parameters", parameters, sizes["d"], "theta")
     weights = None if row_weights is None else scaled_weights(row_weights, len(theta))
     checked_members = _check_members(members, sizes["d"])
@@ -147,13 +146,14 @@ def tabulate(
     remaining = {name: member for name, member in checked_members.items() if name not in finished}
     announced = _announce(remaining, plan)
 
-    def missing() -> Iterator[Job]:
+    def missing() -> Iterator[MemberJob]:
         """Yield the remaining jobs; none for a member that has failed in the meantime."""
         for name, member in remaining.items():
             for start in range(0, len(theta), rows):
                 if name in outcomes.failed:
                     break
-                job = Job(member, plan, start, theta[start : start + rows], y[start : start + rows])
+                stretch = slice(start, start + rows)
+                job = MemberJob(name, plan, start, theta[stretch], y[stretch], member)
                 part = store.find(job)
                 if part is None:
                     yield job
@@ -311,6 +311,8 @@ def _check_members(
     if not pairs:
         raise ValueError("`members` is empty; expected at least one posterior.")
     unique_names("members", [name for name, _ in pairs], len(pairs), "member")
+    if any(name == "" for name, _ in pairs):
+        raise ValueError("names of `members` must not be empty; got ''.")
     return {name: CheckedMember(name, member, d) for name, member in pairs}
 
 
