@@ -1,89 +1,161 @@
 """A kill, a full disk or a broken one at any event of any verb loses nothing, and the verb can be repeated."""
 
+import re
 import shutil
+from dataclasses import dataclass, replace
+from datetime import datetime
 
+import numpy as np
 import pytest
 
+import drystone.cli.demo
 from drystone import StaleError
 from drystone.cli.main import main
+from drystone.runs import Run
+from drystone.runs.manifest import Manifest
 from helpers import tiny_run as tiny
 from helpers.faults import Killed, injected
 from helpers.killing import contents
 
-# Command lines after the run's directory; "fresh" ones begin with the files of the verbs before.
+LIKELIHOODS = ("--target", "likelihood", "--members", "2", "--epochs", "2", "--workers", "1")
+IMPORTED = ("--theta", "ARRAYS/theta.npy", "--y", "ARRAYS/y.npy", "--train", "30", "--stack", "20")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A verb with its options, in a copy of a run from which some is removed.
+
+    Attributes:
+        words: Options; RUN stands for the run's directory, ARRAYS for that of simulations made elsewhere.
+        absent: What the run does not have yet, in its directory and among the stages of its manifest.
+        stages: Those stages.
+        likelihoods: Whether the run has likelihoods besides the posteriors.
+        old_report: Whether it has a report, of something else.
+        stride: In the slow test one fault at each so many-th event, if it is not 1; all faults at every event.
+    """
+
+    words: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+    likelihoods: bool = False
+    old_report: bool = False
+    stride: int = 1
+
+
+WHOLE = ("simulations.zarr", "members", "table.zarr", "table.json", "fits", "manifest.json")
 VERBS = {
-    "simulate": [],
-    "simulate-force": ["--seed", "4", "--force"],
-    "simulate-same": ["--force"],
-    "train": ["--workers", "1"],
-    "train-force": ["--epochs", "3", "--workers", "1", "--force"],
-    "tabulate": [],
-    "tabulate-other": ["--draws", "13"],
-    "tabulate-force": ["--force"],
-    "stack": [],
-    "stack-force": ["--force"],
-    "stack-other": ["--name", "log", "--form", "mixture(concentration=1.5)"],
-    "sample": ["--row", "0", "--draws", "5", "--out", "RUN/draws.npz"],
-    "compare": [],
+    "simulate": Case(absent=WHOLE),
+    "simulate force": Case(("--seed", "4", "--force")),
+    "simulate same": Case(("--force",)),
+    "simulate imported": Case(IMPORTED, (*WHOLE, "config.toml")),
+    "simulate imported, force": Case((*IMPORTED, "--force")),
+    "train": Case(("--workers", "1"), WHOLE[1:5], ("train", "tabulate", "fits")),
+    "train force": Case(("--epochs", "3", "--workers", "1", "--force")),
+    "train likelihoods": Case(LIKELIHOODS, ("likelihoods",)),
+    "train likelihoods, force": Case((*LIKELIHOODS, "--seed", "5", "--force"), likelihoods=True),
+    "tabulate": Case(absent=WHOLE[2:5], stages=("tabulate", "fits")),
+    "tabulate other": Case(("--draws", "13")),
+    "tabulate force": Case(("--force",)),
+    "tabulate likelihoods": Case(likelihoods=True, stride=11),
+    "stack": Case(absent=("fits",), stages=("fits",)),
+    "stack force": Case(("--force",)),
+    "stack other": Case(("--name", "log", "--form", "mixture(concentration=1.5)")),
+    "sample": Case(("--row", "0", "--draws", "5", "--out", "RUN/draws.npz")),
+    "compare": Case(),
+    "report": Case(),
+    "report again": Case(old_report=True),
+    "demo": Case(("--workers", "1"), (*WHOLE, "config.toml"), stride=7),
 }
-FRESH = {  # what a fresh verb does not have yet
-    "simulate": ("simulations.zarr", "members", "table.zarr", "table.json", "fits", "manifest.json"),
-    "train": ("members", "table.zarr", "table.json", "fits"),
-    "tabulate": ("table.zarr", "table.json", "fits"),
-    "stack": ("fits",),
-}
-PARTS = ("simulations.zarr", "members", "table.zarr", "fits")
+PARTS = ("simulations.zarr", "members", "likelihoods", "table.zarr", "fits", "report.html")
 FAULTS = ("kill", "ENOSPC", "EIO")
+# The last column of the table of members.
+TIMES = re.compile(r'<td class="number" data-key="[0-9.e-]*">[0-9.e-]*</td>(?=\s*</tr>)')
 
 
-def start(original, directory, case):
-    """A copy of the run as it is before the verb."""
-    shutil.rmtree(directory, ignore_errors=True)
-    run = tiny.copy(original, directory)
-    for name in FRESH.get(case, ()):
-        path = run.path / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    if case in FRESH and case != "simulate":
-        from drystone.runs.manifest import Manifest
-
-        later = {"train": "train tabulate fits", "tabulate": "tabulate fits", "stack": "fits"}[case].split()
-        manifest = Manifest(run)
-        manifest.forget(*(stage for stage in manifest.stages if stage.partition("/")[0] in later))
+@pytest.fixture(scope="module")
+def with_likelihoods(original, tmp_path_factory):
+    """The tiny run, with two likelihoods."""
+    run = tiny.copy(original, tmp_path_factory.mktemp("likelihoods") / "run")
+    assert main(["train", str(run.path), *LIKELIHOODS]) == 0
     return run
 
 
-def call(run, case, force=True):
-    words = [word.replace("RUN", str(run.path)) for word in VERBS[case] if force or word != "--force"]
-    return main([case.partition("-")[0], str(run.path), *words])
+class FixedDate(datetime):
+    """The date of every report."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2026, 1, 1)
+
+
+@pytest.fixture
+def originals(original, with_likelihoods, tmp_path, monkeypatch):
+    """Both runs, by whether they have likelihoods; `demo` is as small as they are, arrays lie beside them."""
+    small = replace(tiny.CONFIG, tabulate=replace(tiny.CONFIG.tabulate, keep_draws=True))
+    monkeypatch.setattr(drystone.cli.demo, "settings", lambda quick: small)
+    monkeypatch.setattr("drystone.report.page.datetime", FixedDate)
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "theta.npy", rng.normal(size=(60, 2)))
+    np.save(tmp_path / "y.npy", rng.normal(size=(60, 3)))
+    return {False: original, True: with_likelihoods}
+
+
+def start(originals, directory, case):
+    """A copy of the run as it is before the verb."""
+    shutil.rmtree(directory, ignore_errors=True)
+    run = tiny.copy(originals[case.likelihoods], directory)
+    for name in case.absent:
+        path = run.path / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    if case.stages:
+        manifest = Manifest(run)
+        manifest.forget(*(stage for stage in manifest.stages if stage.partition("/")[0] in case.stages))
+    if case.old_report:
+        run.report.write_text("an old report")
+    return run
+
+
+def call(run: Run, verb, words, force=True):
+    beside = str(run.path.parent)
+    words = [word.replace("RUN", str(run.path)).replace("ARRAYS", beside) for word in words]
+    return main([verb, str(run.path), *(word for word in words if force or word != "--force")])
+
+
+def files(directory):
+    """Checksums of all files, and the report without the times that training took."""
+    checksums, report = contents(directory), directory / "report.html"
+    if report.exists():
+        checksums["report.html"] = TIMES.sub("", report.read_text())
+    return checksums
 
 
 def parts(run):
-    whole = contents(run.path)
-    found = {part: {n: v for n, v in whole.items() if n.startswith(f"{part}/")} for part in PARTS}
+    whole = files(run.path)
+    found = {part: {n: v for n, v in whole.items() if n.partition("/")[0] == part} for part in PARTS}
     return found | {"config": whole.get("config.toml")}
 
 
-def check_case(original, tmp_path, capsys, case, injections_of):
+def check_case(originals, tmp_path, capsys, name, injections_of):
     """Inject faults into one verb; return how many."""
-    directory = tmp_path / "run"
-    run = start(original, directory, case)
+    directory, case, verb = tmp_path / "run", VERBS[name], name.partition(" ")[0]
+    run = start(originals, directory, case)
     before = parts(run)
     with injected(directory) as counted:
-        assert call(run, case) == 0
-    expected, complete = contents(directory), parts(run)
+        assert call(run, verb, case.words) == 0
+    expected, complete = files(directory), parts(run)
     assert not [name for name in expected if name.startswith((".new", ".ready"))]
     injections = injections_of(counted.count)
     for n, kind in injections:
-        run = start(original, directory, case)
+        run = start(originals, directory, case)
         capsys.readouterr()
         code = None
         with injected(directory, n, kind):
             try:
-                code = call(run, case)
+                code = call(run, verb, case.words)
             except Killed:
                 code = "killed"
         said = capsys.readouterr().err
-        where = (case, n, kind, said)
+        where = (name, n, kind, said)
         assert code in (("killed",) if kind == "kill" else (0, 1)), where
         with run.opened():  # as every verb does
             pass
@@ -92,7 +164,7 @@ def check_case(original, tmp_path, capsys, case, injections_of):
             fresh = not before[part]
             assert fresh or after[part] in (before[part], complete[part]), (*where, part)
         unfinished = any(directory.glob(".ready-*"))
-        if before["config"] is not None and case not in FRESH and not unfinished:
+        if before["config"] is not None and not case.absent and not unfinished:
             both = [all(after[part] == state[part] for part in (*PARTS, "config")) for state in (before, complete)]
             assert any(both), (*where, "files of one state with the settings of another")
         if code == 1:
@@ -101,14 +173,14 @@ def check_case(original, tmp_path, capsys, case, injections_of):
         if code == 0:
             continue  # something that is not needed could not be removed, and will be
         try:
-            again = call(run, case, force=kind != "kill")
+            again = call(run, verb, case.words, force=kind != "kill")
             said = capsys.readouterr().err
-            if again == 1 and kind == "kill" and "--force" in VERBS[case] and "--force" in said:
-                again = call(run, case)
+            if again == 1 and kind == "kill" and "--force" in case.words and "--force" in said:
+                again = call(run, verb, case.words)
         except StaleError:
-            again = call(run, case)
+            again = call(run, verb, case.words)
         assert again == 0, (*where, said + capsys.readouterr().err)
-        assert contents(directory) == expected, where
+        assert files(directory) == expected, where
     return len(injections)
 
 
@@ -118,16 +190,19 @@ def some(count):
     return [(n, FAULTS[i % len(FAULTS)]) for i, n in enumerate(moments)]
 
 
-def every(count):
-    return [(n, fault) for n in range(1, count + 1) for fault in FAULTS]
+def every(count, stride):
+    if stride == 1:
+        return [(n, fault) for n in range(1, count + 1) for fault in FAULTS]
+    return [(n, FAULTS[i % len(FAULTS)]) for i, n in enumerate(range(1, count + 1, stride))]
 
 
-@pytest.mark.parametrize("case", VERBS)
-def test_a_fault_loses_nothing_and_the_verb_can_be_repeated(original, tmp_path, capsys, case):
-    assert check_case(original, tmp_path, capsys, case, some) >= 2
+@pytest.mark.parametrize("name", VERBS)
+def test_a_fault_loses_nothing_and_the_verb_can_be_repeated(originals, tmp_path, capsys, name):
+    assert check_case(originals, tmp_path, capsys, name, some) >= 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", VERBS)
-def test_a_fault_at_every_event_loses_nothing(original, tmp_path, capsys, case):
-    check_case(original, tmp_path, capsys, case, every)
+@pytest.mark.parametrize("name", VERBS)
+def test_a_fault_at_every_event_loses_nothing(originals, tmp_path, capsys, name):
+    count = check_case(originals, tmp_path, capsys, name, lambda count: every(count, VERBS[name].stride))
+    assert count >= 9

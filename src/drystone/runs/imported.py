@@ -11,6 +11,7 @@ import drystone as ds
 from drystone._arrays import rows_of_data
 from drystone._files import open_regular
 from drystone._resume import digest_array
+from drystone.errors import DamagedError
 from drystone.runs.config import Config
 from drystone.runs.manifest import Manifest, StageRecord, pending
 from drystone.runs.replacement import Replacement
@@ -52,10 +53,13 @@ def import_arrays(run: Run, config: Config, theta: Path, y: Path, *, force: bool
     manifest = Manifest(run)
     inputs = {"theta": digest_array(parameters), "y": digest_array(data)}
     replacement = Replacement(manifest, "simulate", StageRecord({"simulator": "made elsewhere"}, inputs))
-    if run.simulations.exists() and not (force or replacement.unfinished):
-        raise ValueError(f"{run.simulations} already exists; --force replaces it.")
     row = np.arange(len(parameters))
     simulations = ds.Simulations(parameters, data, row, {}, {"simulator": "made elsewhere", "n": len(row)})
+    if run.simulations.exists() and not (force or replacement.unfinished):
+        if not _imported(run, config, simulations):
+            raise ValueError(f"{run.simulations} already exists; --force replaces it.")
+        manifest.forget("simulate")  # which an earlier process may have been killed before
+        return simulations
     directory = replacement.directory(anew=run.simulations.exists() and not replacement.ready)
     if directory == run.path:
         config.write(run.config_file)
@@ -65,3 +69,15 @@ def import_arrays(run: Run, config: Config, theta: Path, y: Path, *, force: bool
     manifest.forget("simulate", pending("simulate"))
     replacement.finish()
     return simulations
+
+
+def _imported(run: Run, config: Config, simulations: Simulations) -> bool:
+    """Return whether a run has these simulations, with these settings, already."""
+    if not run.config_file.exists() or run.config.simulate != config.simulate:
+        return False
+    try:
+        existing = ds.Simulations.load(run.path)
+    except DamagedError:
+        return False
+    same = [np.array_equal(*pair) for pair in zip(existing, simulations, strict=True)]
+    return all(same) and existing.settings == simulations.settings
