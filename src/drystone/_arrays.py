@@ -14,7 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["as_integer", "as_numpy", "checked", "dimensions", "distinct_rows", "entropy_of", "rows_of_data"]
+__all__ = [
+    "LARGEST",
+    "as_integer",
+    "as_numpy",
+    "checked",
+    "dimensions",
+    "distinct_rows",
+    "entropy_of",
+    "in_range",
+    "rows_of_data",
+]
+
+# Sums of squares of larger numbers, and the products of these that solvers form, may overflow.
+LARGEST = 1e60
 
 _DIMENSIONS = {"K": "member", "N": "simulation", "S": "draw", "d": "parameter", "L": "level", "M": "point"}
 
@@ -44,6 +57,18 @@ def _without_masks(value: Any) -> Any:
     if isinstance(value, list | tuple) and any(isinstance(v, np.ma.MaskedArray | list | tuple) for v in value):
         return [_without_masks(item) for item in value]
     return value
+
+
+def in_range(values: np.ndarray) -> np.ndarray:
+    """Return which numbers are finite and small enough to be squared and added up, entry by entry.
+
+    Example:
+        >>> in_range(np.array([1.0, np.nan, -np.inf, 1e200]))
+        array([ True, False, False, False])
+    """
+    if values.dtype != np.float64:  # single precision ends before the largest number
+        return np.isfinite(values)
+    return (values > -LARGEST) & (values < LARGEST)
 
 
 def dimensions(letters: str) -> tuple[str, ...]:

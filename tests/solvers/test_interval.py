@@ -193,7 +193,7 @@ def test_members_that_are_alike_are_left_alone():
 def test_crossed_ends_are_exchanged_and_counted():
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(40, 1))
-    lower, upper = rng.normal(size=(2, 3, 40, 1))  # ends that know nothing
+    lower, upper = np.sort(rng.normal(size=(2, 3, 40, 1)), 0)  # ends that know nothing
     table = ds.Table(theta, quantiles={0.45: lower, 0.55: upper})
     fit = ds.stack(table, ds.IntervalAggregation(0.9), ds.IntervalScore(0.9))
     assert any("crossed" in note for note in fit.notes)
@@ -211,8 +211,8 @@ def test_conformal_intervals_cover_whatever_the_members_are(wrong):
         shift, width = (8.0, 0.01) if wrong else (0.2, 0.9)
         middle = (0 if wrong else 0.3) * theta + shift * rng.normal(size=(3, 1, 1))
         levels = [level for alpha in alphas for level in (alpha / 2, 1 - alpha / 2)]
-        ends = {level: middle + width * (level - 0.5) + 0.1 * rng.normal(size=(3, 64, 1)) for level in levels}
-        table = ds.Table(theta, quantiles=ends)
+        ends = [middle + width * (level - 0.5) + 0.1 * rng.normal(size=(3, 64, 1)) for level in levels]
+        table = ds.Table(theta, quantiles=dict(zip(sorted(levels), np.sort(ends, 0), strict=True)))
         fit = ds.stack(table.select(rows=slice(0, 63)), form, ds.IntervalScore(alphas), seed=seed, tol=1e-4)
         applied = fit.apply(table.select(rows=[63]))
         ends_at = np.array([applied.interval(alpha)[0, 0] for alpha in alphas])

@@ -34,6 +34,7 @@ from drystone._messages import first_few, require
 from drystone.errors import DamagedError
 from drystone.table import Table
 from drystone.table.disk import FORMAT, named_axes
+from drystone.table.inputs import check_ordered
 from drystone.table.statistics import ROW_ARRAYS, SCHEMA
 
 __all__ = ["SUFFIXES", "FileDraws", "from_files", "opened", "to_file"]
@@ -72,7 +73,7 @@ def to_file(
         rank: Share of draws ≤ theta, (N, d).
         mean: Means, (N, d).
         cov: Covariances, (N, d, d).
-        quantiles: Quantiles by level, ``{level: (N, d)}``.
+        quantiles: Quantiles by level, ``{level: (N, d)}``; they rise with the level.
         theta: Parameters of the simulations, (N, d), by which files are checked against each other.
         y: Data of the simulations, (N, ...).
         name: Name of the member; None for the file's name without its suffix.
@@ -90,8 +91,9 @@ def to_file(
     arrays = {key: checked(key, value, AXES[key], sizes) for key, value in values.items() if value is not None}
     if quantiles:
         axes = AXES["quantiles"].removeprefix("L")
-        columns = [checked(f"quantiles[{level}]", value, axes, sizes) for level, value in quantiles.items()]
-        arrays |= {"levels": np.array(list(quantiles), float), "quantiles": np.stack(columns)}
+        columns = {level: checked(f"quantiles[{level}]", value, axes, sizes) for level, value in quantiles.items()}
+        check_ordered({level: column[None] for level, column in columns.items()}, [name or Path(path).stem])
+        arrays |= {"levels": np.array(list(columns), float), "quantiles": np.stack(list(columns.values()))}
     if not set(arrays) - {"theta"}:
         raise ValueError("a member's file needs at least one of `log_q`, `draws` and the statistics; got none.")
     if y is not None:

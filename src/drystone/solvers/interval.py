@@ -23,8 +23,9 @@ from drystone.scores.score import unit
 from drystone.solvers.choice import BEST, FOLDS, UNIFORM, Candidate, choose, kept
 from drystone.solvers.quantile_regression import Regression, quantile_regression
 from drystone.solvers.solver import Solution, Solver, Status, tolerance
-from drystone.table import Table
+from drystone.table import Table, blocks
 from drystone.table.inputs import each_level
+from drystone.table.statistics import level_key
 
 __all__ = ["InteriorPoint"]
 
@@ -177,8 +178,7 @@ def _variants(form: IntervalAggregation) -> dict[str, Variant]:
 def _ends(table: Table, form: IntervalAggregation) -> Table:
     """Return the table with nothing but the ends, so that they are read off the draws once."""
     levels = [level for alpha in each_level(form.alpha) for level in (alpha / 2, 1 - alpha / 2)]
-    quantiles = {level: table.quantile(level) for level in levels}
-    return Table(table.theta, quantiles=quantiles, names=table.names, row_weights=table.row_weights)
+    return blocks.with_statistics(table, [level_key(level) for level in levels])
 
 
 def _do_nothing(table: Table, form: IntervalAggregation, score: IntervalScore) -> dict[str, Candidate]:

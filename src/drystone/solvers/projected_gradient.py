@@ -250,7 +250,8 @@ def _projected_gradient(problem: Problem, w: np.ndarray, tol: float, most: int) 
     """Step towards the projection of w − λ∇f, λ the inverse curvature along the last step (Barzilai–Borwein)."""
     value, gradient = problem.value(w), problem.gradient(w)
     # Non-monotone: a step may end above the last value, but below the highest of the last ten.
-    recent, length = [value], 1.0 / max(np.ptp(gradient), 1e-12)
+    first = 1.0 / (np.ptp(gradient) or 1.0)  # steps are in its units, so that those of the score do not matter
+    recent, length = [value], first
     best = (value, w, gradient)
     while len(recent) <= most:
         if frank_wolfe_gap(w, gradient) <= tol:
@@ -269,7 +270,8 @@ def _projected_gradient(problem: Problem, w: np.ndarray, tol: float, most: int) 
         new_gradient = problem.gradient(candidate)
         moved, turned = candidate - w, new_gradient - gradient
         curvature = moved @ turned
-        length = np.clip(moved @ moved / curvature, 1e-10, 1e10) if curvature > 0 else 1e3 * length
+        bounded = np.clip(moved @ moved / curvature, 1e-10 * first, 1e10 * first) if curvature > 0 else np.inf
+        length = min(bounded, 1e3 * length, 1e10 * first)
         w, gradient = candidate, new_gradient
         recent.append(reached)
         if reached < best[0]:

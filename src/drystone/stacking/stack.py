@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from drystone._arrays import LARGEST
 from drystone._messages import first_few
 from drystone._parallel import Executor, check_client, one_thread
 from drystone.errors import ConvergenceWarning, IntractableError
@@ -217,8 +218,8 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
     if bad_members.any() and nonfinite == "raise":
         name, counts = next((name, counts) for name, counts in zip(names, bad, strict=True) if counts.any())
         raise ValueError(
-            f"`{name}` is NaN or infinite for {name_members(table, counts)}; leave them out, or pass "
-            '`nonfinite="drop"` (--drop on the command line).'
+            f"`{name}` is NaN or infinite for {name_members(table, counts)}, where numbers above {LARGEST:g} "
+            'count as infinite; leave them out, or pass `nonfinite="drop"` (--drop on the command line).'
         )
     if bad_members.all():
         raise ValueError("no member is left: every one has NaN or infinite entries.")

@@ -35,6 +35,7 @@ __all__ = [
     "statistic_of_all_rows",
     "total",
     "with_own_cache",
+    "with_statistics",
 ]
 
 T = TypeVar("T")
@@ -167,6 +168,15 @@ def extract(table: Table, needs: Iterable[str], rows: Selection) -> Table:
         **as_arguments(values),
         **shared,
     )
+
+
+def with_statistics(table: Table, keys: Iterable[Key]) -> Table:
+    """Return a table in memory with these statistics alone, which it holds or derives from draws once."""
+    source = table._source
+    assert isinstance(source, MemoryRows)
+    for key in (keys := list(keys)):
+        source.statistic(key)
+    return table._with(source.only(keys), table._weights)
 
 
 def point_arrays(table: Table) -> list[str]:

@@ -33,6 +33,7 @@ from drystone._files import (
 from drystone._messages import require
 from drystone.errors import DamagedError
 from drystone.table import blocks
+from drystone.table.inputs import check_ordered
 from drystone.table.sources import Store, StoredRows
 from drystone.table.statistics import ROW_ARRAYS, SCHEMA, as_arguments
 
@@ -306,7 +307,7 @@ class Writer:
             start: the first row.
             members: positions of the members whose statistics ``arrays`` hold. A member for which a statistic is
                 never written is one that lacks it.
-            quantiles: ``{level: (members, rows, d)}``, the same levels always.
+            quantiles: ``{level: (members, rows, d)}``, the same levels always; they rise with the level.
             arrays: any of theta, y, row_weights, log_q, rank, mean, cov, draws, points, log_r, log_prior, log_f,
                 with the axes of :class:`drystone.Table`.
         """
@@ -321,6 +322,9 @@ class Writer:
             if name not in AXES:
                 raise TypeError(f"a table has no `{name}`; it has {', '.join(AXES)}.")
             self._put(name, np.asarray(values), start, chosen)
+        if quantiles:
+            by_level = dict(zip(self._levels, np.asarray(arrays["quantiles"]), strict=True))
+            check_ordered(by_level, [self.names[k] for k in chosen], start)
 
     def _put(self, name: str, values: np.ndarray, start: int, members: np.ndarray) -> None:
         axis = AXES[name].index("N")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_numpy, checked
+from drystone._arrays import LARGEST, as_numpy, checked, in_range
 from drystone._messages import count_and_first_few
 from drystone.table.statistics import level_key
 
@@ -19,9 +20,12 @@ __all__ = [
     "Levels",
     "Selection",
     "as_levels",
+    "check_in_range",
+    "check_ordered",
     "check_shares",
     "check_symmetric",
     "each_level",
+    "first_crossing",
     "flat_data",
     "positions",
     "scaled_weights",
@@ -29,8 +33,8 @@ __all__ = [
     "unique_names",
 ]
 
-# Relative error of single precision, with a margin.
-TOLERANCE = 1e-4
+# Relative error of single precision, with a margin; that of quantiles interpolated in it.
+TOLERANCE, INTERPOLATION = 1e-4, 1e-6
 # Members (by name, position, mask or slice) or rows (by position, mask or slice); None for all.
 Selection = ArrayLike | slice | None
 
@@ -44,6 +48,21 @@ def scaled_weights(row_weights: ArrayLike, N: int) -> np.ndarray:
     return weights if abs(total - 1) < 1e-12 else weights / total  # weights read back from disk keep their bits
 
 
+def check_in_range(name: str, values: np.ndarray) -> None:
+    """Raise if numbers (N, d) are not finite, or too large to be squared and added up."""
+    good = in_range(values)
+    if good.all():
+        return
+    bad = count_and_first_few(np.flatnonzero(~good.all(1)))
+    if np.isfinite(values).all():
+        j = int(np.flatnonzero(~good.all(0))[0])
+        raise ValueError(
+            f"`{name}` must be below {LARGEST:g} in absolute value; column {j} reaches "
+            f"{np.abs(values[:, j]).max():.3g}, and rows {bad} of {len(values)} are larger. Choose other units."
+        )
+    raise ValueError(f"`{name}` must be finite; {bad} of {len(values)} rows are not.")
+
+
 def check_shares(rank: np.ndarray) -> None:
     """Raise if ranks are not shares, in [0, 1]; those that are not finite are not looked at."""
     finite = rank[np.isfinite(rank)]
@@ -54,16 +73,57 @@ def check_shares(rank: np.ndarray) -> None:
         )
 
 
-def check_symmetric(cov: np.ndarray) -> None:
+def check_symmetric(cov: np.ndarray, names: Sequence[str]) -> None:
     """Raise if covariances are not symmetric, beyond single precision; what is not finite is not looked at."""
-    with np.errstate(invalid="ignore"):
-        for of_member in cov:  # one by one, as they may be large
+    with np.errstate(invalid="ignore", over="ignore"):
+        for name, of_member in zip(names, cov, strict=True):  # one by one, as they may be large
             spread = np.sqrt(np.abs(np.diagonal(of_member, axis1=1, axis2=2)))
             allowed = TOLERANCE * spread[:, :, None] * spread[:, None, :]
             bad = (np.abs(of_member - of_member.swapaxes(1, 2)) > allowed).any((1, 2))
             if bad.any():
                 rows = count_and_first_few(np.flatnonzero(bad))
-                raise ValueError(f"`cov` must be symmetric; that of a member is not in rows {rows}.")
+                raise ValueError(f"`cov` must be symmetric; that of {name!r} is not in rows {rows}.")
+
+
+class Crossing(NamedTuple):
+    """Rows in which a member's quantiles at one level lie above those at a higher one."""
+
+    lower: float
+    upper: float
+    member: int
+    rows: np.ndarray
+
+    def error(self, names: Sequence[str], first_row: int = 0) -> ValueError:
+        """Return the error that names the member, the levels and the rows, counted from ``first_row``."""
+        return ValueError(
+            f"`quantiles` must not cross; those of {names[self.member]!r} at level {self.lower:g} lie above those "
+            f"at {self.upper:g} in rows {count_and_first_few(self.rows + first_row)}. Exchange levels that were "
+            "confused, or sort the quantiles of each row."
+        )
+
+
+def first_crossing(quantiles: Mapping[float, np.ndarray]) -> Crossing | None:
+    """Return where quantiles (K, N, d) by level cross by more than rounding, of the first member that has it.
+
+    What is not finite is not looked at.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        for lower, upper in pairwise(sorted(quantiles)):
+            for k, (below, above) in enumerate(zip(quantiles[lower], quantiles[upper], strict=True)):
+                crossed = below > above
+                if crossed.any():  # rarely: most rows need no more than this
+                    size = np.maximum(np.abs(below), np.abs(above))
+                    crossed &= below - above > INTERPOLATION * size
+                if crossed.any():
+                    return Crossing(lower, upper, k, np.flatnonzero(crossed.any(1)))
+    return None
+
+
+def check_ordered(quantiles: Mapping[float, np.ndarray], names: Sequence[str], first_row: int = 0) -> None:
+    """Raise if quantiles (K, N, d) by level, of rows from ``first_row`` on, cross by more than rounding."""
+    crossing = first_crossing(quantiles)
+    if crossing is not None:
+        raise crossing.error(names, first_row)
 
 
 def unique_names(argument: str, names: Sequence[str] | None, size: int, stem: str) -> tuple[str, ...]:
@@ -140,10 +200,11 @@ def flat_data(table: Table, why: str) -> np.ndarray:
     if table.y is None:
         raise ValueError(f"{why} `y` in the table; got None.")
     y = np.asarray(table.y, float).reshape(table.N, -1)
-    bad = np.flatnonzero(~np.isfinite(y).all(1))
+    bad = np.flatnonzero(~in_range(y).all(1))
     if bad.size:
         raise ValueError(
-            f"{why} finite `y`; {bad.size} of {table.N} rows are not (the first: {bad[0]}). Select others."
+            f"{why} finite `y`; {bad.size} of {table.N} rows are not (the first: {bad[0]}), where numbers above "
+            f"{LARGEST:g} count as infinite. Select others, or choose other units."
         )
     return y
 

@@ -8,8 +8,12 @@ import numpy as np
 
 from drystone._messages import first_few
 from drystone.table import blocks
+from drystone.table.inputs import Crossing, first_crossing
 from drystone.table.statistics import CAPABILITIES, Key, usable
 from drystone.table.table import Table
+
+# Numbers that are looked at together.
+ENTRIES = 2**20
 
 __all__ = ["count_nonfinite", "drop_zero_weight_rows", "name_members"]
 
@@ -18,11 +22,15 @@ def count_nonfinite(table: Table, needs: Sequence[str]) -> tuple[np.ndarray, np.
     """Return at how many rows capabilities cannot be used, (needs, K), and the rows where every density is 0.
 
     Members that lack a capability altogether are not counted: they are known by :meth:`drystone.Table.has`.
+    Quantiles on disk that cross are refused here, in the pass that reads them; those in memory were before.
     """
     counts, empty, before = 0, [], 0
-    for of_block, impossible, n in blocks.each(table, _count_in_block, needs):
+    ordered = blocks.in_memory(table) or "interval" not in needs
+    for of_block, impossible, crossing, n in blocks.each(table, _count_in_block, needs, ordered):
+        if crossing is not None:
+            raise crossing.error(table.names, before)
+        empty.append(impossible + before)
         counts, before = counts + of_block, before + n
-        empty.append(impossible + before - n)
     return np.asarray(counts), np.concatenate(empty)
 
 
@@ -37,12 +45,15 @@ def drop_zero_weight_rows(table: Table) -> Table:
     return table if positive.all() else table.select(rows=np.flatnonzero(positive))
 
 
-def _count_in_block(block: Table, needs: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int]:
+def _count_in_block(
+    block: Table, needs: Sequence[str], ordered: bool
+) -> tuple[np.ndarray, np.ndarray, Crossing | None, int]:
     counts = np.array([_unusable(block, need).sum(1) for need in needs])
     impossible = np.empty(0, int)
     if "log_q" in needs:
         impossible = (block.log_q[block.has("log_q")] == -np.inf).all(0).nonzero()[0]
-    return counts, impossible, block.N
+    crossing = None if ordered else first_crossing({level: block.quantile(level) for level in block.levels})
+    return counts, impossible, crossing, block.N
 
 
 def _unusable(block: Table, need: str) -> np.ndarray:
@@ -51,9 +62,12 @@ def _unusable(block: Table, need: str) -> np.ndarray:
     for name in CAPABILITIES[need]:
         # Intervals of a table without levels are still to be derived from draws.
         keys += (block.levels or ["draws"]) if name == "quantiles" else [name]
-    arrays = {key: block._statistic(key) for key in keys}
     unusable = np.zeros((block.K, block.N), bool)
-    for k in np.flatnonzero(block.has(need)):
-        of_member = (~usable(key, np.asarray(array[k])) for key, array in arrays.items())
-        unusable[k] = np.logical_or.reduce(list(of_member))
+    for array, key in ((block._statistic(key), key) for key in keys):
+        # Few members at a time where they are large: draws may lie in files.
+        step = max(1, block.K * ENTRIES // int(np.prod(array.shape, dtype=int)))
+        for start in range(0, block.K, step):
+            some = slice(start, start + step)
+            unusable[some] |= ~usable(key, np.asarray(array[some]))
+    unusable[~block.has(need)] = False
     return unusable

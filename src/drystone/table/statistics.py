@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from drystone._arrays import LARGEST, in_range
+
 __all__ = [
     "CAPABILITIES",
     "POINT_ARRAYS",
@@ -56,7 +58,8 @@ def _mean(draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 def _covariance(draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
     centred = draws - draws.mean(1, keepdims=True, dtype=float)
-    return centred.swapaxes(1, 2) @ centred / (draws.shape[1] - 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite then, and named where it is used
+        return centred.swapaxes(1, 2) @ centred / (draws.shape[1] - 1)
 
 
 def _quantile(draws: np.ndarray, theta: np.ndarray, level: float) -> np.ndarray:
@@ -88,6 +91,10 @@ def _density_is_usable(log_q: np.ndarray) -> np.ndarray:
     return ~np.isnan(log_q) & (log_q != np.inf)
 
 
+def _covariance_is_usable(cov: np.ndarray) -> np.ndarray:
+    return (cov > -(LARGEST**2)) & (cov < LARGEST**2)
+
+
 def _always_usable(values: np.ndarray) -> np.ndarray:
     return np.ones(values.shape, bool)
 
@@ -107,7 +114,7 @@ class StoredStatistic:
 
     axes: str
     from_draws: Callable[..., np.ndarray] | None = None
-    usable: Callable[[np.ndarray], np.ndarray] = np.isfinite
+    usable: Callable[[np.ndarray], np.ndarray] = in_range
     least_draws: int = 1
 
 
@@ -115,7 +122,7 @@ SCHEMA: Mapping[str, StoredStatistic] = {
     "log_q": StoredStatistic("KN", usable=_density_is_usable),  # −inf is fine
     "rank": StoredStatistic("KNd", _rank),
     "mean": StoredStatistic("KNd", _mean),
-    "cov": StoredStatistic("KNdd", _covariance, least_draws=2),
+    "cov": StoredStatistic("KNdd", _covariance, _covariance_is_usable, least_draws=2),
     "quantiles": StoredStatistic("LKNd", _quantile),
     "draws": StoredStatistic("KNSd"),
     "log_f": StoredStatistic("KNM", usable=_density_is_usable),
@@ -163,8 +170,9 @@ def axes_of(key: Key) -> str:
 
 
 def usable(key: Key, values: np.ndarray) -> np.ndarray:
-    """Return which rows of one member's statistic, (N, ...), can be used, (N,)."""
-    return np.all(_of_key(key).usable(values).reshape(len(values), -1), axis=1)
+    """Return which rows of a statistic of some members, (K, N, ...), can be used, (K, N)."""
+    entries = _of_key(key).usable(values)
+    return entries if entries.ndim == 2 else entries.all(tuple(range(2, entries.ndim)))
 
 
 def derive(key: Key, draws: np.ndarray, theta: np.ndarray) -> np.ndarray:

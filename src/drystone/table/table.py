@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, checked
-from drystone._messages import count_and_first_few, html_table
+from drystone._messages import html_table
 from drystone.estimate import effective_rows
 from drystone.table import blocks, disk
 from drystone.table.inputs import (
     Selection,
+    check_in_range,
+    check_ordered,
     check_shares,
     check_symmetric,
     positions,
@@ -66,7 +68,7 @@ class Table:
         log_q: log densities log q_k(θ_n | y_n), (K, N).
         draws: draws θ̃_kns from q_k(· | y_n), (K, N, S, d). Kept as they come (dtype, NumPy or Zarr array).
         rank: share of draws ≤ θ_n (Eq. 3), (K, N, d), in [0, 1].
-        quantiles: ``{level: (K, N, d)}``.
+        quantiles: ``{level: (K, N, d)}``; they rise with the level.
         mean: posterior means, (K, N, d).
         cov: posterior covariances, (K, N, d, d).
         names: the members' names.
@@ -149,6 +151,7 @@ class Table:
             if arrays["y"].ndim == 0 or len(arrays["y"]) != N:
                 raise ValueError(f"`y` must have N = {N} rows; got shape {arrays['y'].shape}.")
         names = unique_names("names", names, K, "member")
+        _check_values(statistics, names)
         self._fill(
             MemoryRows(N, arrays, statistics),
             names,
@@ -492,9 +495,7 @@ class Table:
 def _checked_theta(theta: ArrayLike, sizes: dict[str, int]) -> np.ndarray:
     """Return true parameters as a copy, or say what is wrong."""
     array = np.array(checked("theta", theta, "Nd", sizes), float)
-    if not np.isfinite(array).all():
-        rows = np.flatnonzero(~np.isfinite(array).all(1))
-        raise ValueError(f"`theta` must be finite; {count_and_first_few(rows)} of {len(array)} rows are not.")
+    check_in_range("theta", array)
     return array
 
 
@@ -539,11 +540,16 @@ def _checked_statistics(values: Mapping[str, Any], sizes: dict[str, int]) -> dic
         raise ValueError(f"a Table needs at least one of {names}; got none.")
     if 0 in sizes.values():
         raise ValueError(f"a Table needs at least one row of each kind; got sizes {sizes}.")
+    return statistics
+
+
+def _check_values(statistics: Mapping[Key, Any], names: Sequence[str]) -> None:
+    """Raise if the values of a statistic cannot be what they are said to be."""
     if "rank" in statistics:
         check_shares(statistics["rank"])
     if "cov" in statistics:
-        check_symmetric(statistics["cov"])
-    return statistics
+        check_symmetric(statistics["cov"], names)
+    check_ordered({key: array for key, array in statistics.items() if isinstance(key, float)}, names)
 
 
 def _without_rows(statistics: Mapping[Key, Any], names: Sequence[str]) -> dict[str, list[str]]:
