@@ -172,7 +172,7 @@ def axes_of(key: Key) -> str:
 def usable(key: Key, values: np.ndarray) -> np.ndarray:
     """Return which rows of a statistic of some members, (K, N, ...), can be used, (K, N)."""
     entries = _of_key(key).usable(values)
-    return entries if entries.ndim == 2 else entries.all(tuple(range(2, entries.ndim)))
+    return entries if entries.ndim == 2 else np.all(entries, axis=tuple(range(2, entries.ndim)))
 
 
 def derive(key: Key, draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
