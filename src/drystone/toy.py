@@ -17,7 +17,16 @@ __all__ = ["MEMBERS", "Gaussian", "simulate", "table"]
 
 @dataclass(frozen=True)
 class Gaussian:
-    """q(θ|y) = N(y + shift, sd²), as a member."""
+    """q(θ|y) = N(y + shift, sd²), as a member.
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.toy.simulate(200, seed=1)
+        >>> members = {"exact": ds.toy.Gaussian(0.0, 1.0), **ds.toy.MEMBERS}
+        >>> fit = ds.stack(ds.tabulate(members, theta, y))
+        >>> fit.names[fit.weights.argmax()]
+        'exact'
+    """
 
     shift: float
     sd: float
@@ -41,14 +50,30 @@ MEMBERS = {
 
 
 def simulate(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return n simulations theta (n, 1), y (n, 1) whose exact posterior is N(y, 1)."""
+    """Return n simulations theta (n, 1), y (n, 1) whose exact posterior is N(y, 1).
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.toy.simulate(1000, seed=1)
+        >>> theta.shape, y.shape, round(float((theta - y).std()))
+        ((1000, 1), (1000, 1), 1)
+    """
     rng = np.random.default_rng(seed)
     y = 3 * rng.normal(size=(n, 1))
     return y + rng.normal(size=(n, 1)), y
 
 
 def table(n: int, seed: int = 0, draws: int = 200) -> Table:
-    """Return the four members on n simulations, with log densities and draws."""
+    """Return the four members on n simulations, with log densities and draws.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(200, seed=1)
+        >>> table
+        Table(K=4 members, N=200 simulations, d=1 parameters; gives draws, interval, log_q, mean, moments, rank)
+        >>> table.names
+        ('right', 'left', 'narrow', 'wide')
+    """
     theta, y = simulate(n, seed)
     log_q = np.stack([member.log_prob(theta, y) for member in MEMBERS.values()])
     # Seeds of the members' draws: apart from each other and from the simulations'.

@@ -20,7 +20,17 @@ Description = dict[str, Any]
 
 
 class Prior(Protocol):
-    """The interface of a prior; any object with these three attributes works."""
+    """The interface of a prior; any object with these three attributes works.
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> class Exponential:
+        ...     support = ds.tasks.Support([0.0], [np.inf])
+        ...     def sample(self, n, rng): return rng.exponential(size=(n, 1))
+        ...     def log_prob(self, theta): return np.where(theta[:, 0] >= 0, -theta[:, 0], -np.inf)
+        >>> ds.simulate(lambda theta, rng: rng.poisson(theta), Exponential(), n=100, seed=1).y.shape
+        (100, 1)
+    """
 
     @property
     def support(self) -> Support:
@@ -79,6 +89,14 @@ class Normal:
     Args:
         mean: The means :math:`\mu`, shape (d,).
         sd: The standard deviations :math:`\sigma`, shape (d,).
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> prior = ds.tasks.Normal([0.0, 5.0], [1.0, 2.0])
+        >>> prior.log_prob([[0.0, 5.0]]).round(3)  # −log(2π · 1 · 2)
+        array([-2.531])
+        >>> prior.sample(10_000, np.random.default_rng(1)).std(0).round(1)
+        array([1., 2.])
     """
 
     mean: Array

@@ -51,6 +51,16 @@ class Simulations:
         settings: Settings of the simulations: simulator, n, seed, block.
         parameters: Names of the parameters, of a task; else empty.
         support: Bounds of the prior; None if they are not known.
+
+    Example:
+        >>> import drystone as ds, tempfile
+        >>> simulations = ds.simulate(ds.tasks.get("slcp"), n=100, seed=1)
+        >>> theta, y = simulations
+        >>> theta.shape, y.shape, dict(simulations.left_out)
+        ((100, 5), (100, 8), {})
+        >>> simulations.save(path := f"{tempfile.mkdtemp()}/simulations.zarr")
+        >>> ds.Simulations.load(path).settings["seed"]
+        1
     """
 
     theta: NDArray[np.float64]

@@ -21,7 +21,13 @@ _TASKS: dict[str, Callable[[], Task]] = {
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all tasks, in alphabetical order."""
+    """Return the names of all tasks, in alphabetical order.
+
+    Example:
+        >>> import drystone as ds
+        >>> ds.tasks.names()
+        ('gaussian', 'gaussian_mixture', 'lotka_volterra', 'sir', 'slcp', 'two_moons')
+    """
     return tuple(sorted(_TASKS))
 
 

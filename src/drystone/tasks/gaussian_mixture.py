@@ -26,6 +26,12 @@ class GaussianMixture(Task):
 
     One fair coin is tossed for each simulation and shared by both coordinates. The posterior is the same
     expression in :math:`\theta`, cut to the box.
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> draws = ds.tasks.GaussianMixture().sample_posterior([3.0, 4.0], 10_000, np.random.default_rng(1))
+        >>> draws.shape, draws.mean(0).round(1)
+        ((10000, 2), array([3., 4.]))
     """
 
     name = "gaussian_mixture"

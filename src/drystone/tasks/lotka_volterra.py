@@ -32,6 +32,15 @@ class LotkaVolterra(NoisyPath):
     at :math:`t_k = 0, 2.1, \dots, 18.9`. Solved as :math:`u = \log X, v = \log Y`:
     :math:`\dot u = \alpha - \beta e^v, \dot v = \delta e^u - \gamma`. The data span thirteen decades; their
     logarithms are the natural input of a network.
+
+    Example:
+        >>> import drystone as ds
+        >>> task = ds.tasks.LotkaVolterra()
+        >>> theta, y = ds.simulate(task, n=20, seed=1)
+        >>> y.shape, bool((y > 0).all())
+        ((20, 20), True)
+        >>> task.log_likelihood(theta, y).shape
+        (20,)
     """
 
     name = "lotka_volterra"

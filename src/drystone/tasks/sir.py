@@ -37,6 +37,12 @@ class SIR(NoisyPath):
 
     The first count (one infected in a million) is zero in 99.9 % of simulations: a constant column, so guard
     any standardization against a zero variance. In 4 % of simulations all counts are zero.
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.simulate(ds.tasks.SIR(), n=100, seed=1)
+        >>> theta.shape, y.shape, float(y[:, 0].max()), bool((y <= 1000).all())
+        ((100, 2), (100, 10), 0.0, True)
     """
 
     name = "sir"

@@ -41,6 +41,14 @@ class SLCP(Task):
         e^{-\frac12 \mathrm{tr}\,\Sigma^{-1}S}\; P(N(\bar x, \Sigma/4) \in [-3, 3]^2),
 
     which leaves :math:`g = (\log|\theta_3|, \log|\theta_4|, \theta_5)` to importance sampling.
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> task = ds.tasks.SLCP()
+        >>> theta, y = ds.simulate(task, n=100, seed=1)
+        >>> mirrored = theta * [1, 1, -1, -1, 1]
+        >>> np.allclose(task.log_likelihood(theta, y), task.log_likelihood(mirrored, y))
+        True
     """
 
     name = "slcp"

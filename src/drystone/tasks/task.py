@@ -27,6 +27,12 @@ class Ceiling:
         mean: Mean of :math:`\log p(\theta_n \mid y_n)` over fresh simulations, in nats.
         standard_error: Its standard error.
         n: Number of simulations.
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> ceiling = ds.tasks.get("gaussian").ceiling(10_000, np.random.default_rng(1))
+        >>> print(f"{ceiling.mean:.2f} ± {ceiling.standard_error:.2f}")  # −½ log(2πe) = −1.419
+        -1.41 ± 0.01
     """
 
     mean: float

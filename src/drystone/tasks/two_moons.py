@@ -41,6 +41,12 @@ class TwoMoons(Task):
         p(y \mid \theta) = \frac{N(\rho; 0.1, 0.01^2)}{\pi\rho}\,1[u > 0].
 
     (A negative r has probability :math:`\Phi(-10)` and is neglected.)
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> draws = ds.tasks.TwoMoons().sample_posterior([0.0, 0.0], 10_000, np.random.default_rng(1))
+        >>> print(f"{(draws.sum(1) > 0).mean():.1f}")  # half of the draws in each moon
+        0.5
     """
 
     name = "two_moons"
