@@ -64,5 +64,5 @@ def test_public_functions_stay_functions_whatever_is_imported():
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     assert [name for name in functions() if inspect.ismodule(getattr(ds, name))] == []
-    making = {"distill", "normalize", "simulate", "train"}
+    making = {"distill", "infer", "normalize", "simulate", "train"}
     assert making | {"advise", "compare", "stack", "tabulate", "tune"} == set(functions())

@@ -40,6 +40,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ds, "train", quick(ds.train))
     monkeypatch.setattr(ds, "distill", quick(ds.distill))
+    monkeypatch.setattr(ds, "infer", quick(ds.infer))
     names: dict = {}
     for n, code in enumerate(blocks_of(page), 1):
         exec(compile(code, f"{page.name}, block {n}", "exec"), names)

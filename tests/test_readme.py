@@ -21,7 +21,8 @@ def section(name):
 
 def test_the_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    code, *_ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    opening, code, *_ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert "ds.infer" in opening  # which docs/inference.md runs
     exec(compile(code, "README.md", "exec"), {})
     assert "carry weight" in capsys.readouterr().out
     assert (tmp_path / "fit.json").exists()

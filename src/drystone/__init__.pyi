@@ -11,6 +11,7 @@ from .errors import (
     StaleError,
 )
 from .forms import Form, IntervalAggregation, LikelihoodMixture, LocalMixture, Mixture, Product, SampleAggregation
+from .inference import Inference, infer
 from .likelihood import normalize
 from .posterior import StackedPosterior
 from .scores import (
@@ -43,6 +44,7 @@ __all__ = [
     "EnergyScore",
     "Ensemble",
     "Form",
+    "Inference",
     "IntervalAggregation",
     "IntervalScore",
     "IntractableError",
@@ -78,6 +80,7 @@ __all__ = [
     "distill",
     "flows",
     "forms",
+    "infer",
     "normalize",
     "plots",
     "report",

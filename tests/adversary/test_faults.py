@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -10,12 +10,15 @@ import pytest
 
 import drystone.cli.demo
 from drystone import StaleError
+from drystone.cli.demo import Size
 from drystone.cli.main import main
 from drystone.runs import Run
+from drystone.runs.config import Config, Simulate
 from drystone.runs.manifest import Manifest
 from helpers import tiny_run as tiny
 from helpers.faults import Killed, injected
 from helpers.killing import contents
+from helpers.tiny_inference import ROWS, shrink
 
 LIKELIHOODS = ("--target", "likelihood", "--members", "2", "--epochs", "2", "--workers", "1")
 IMPORTED = ("--theta", "ARRAYS/theta.npy", "--y", "ARRAYS/y.npy", "--train", "30", "--stack", "20")
@@ -91,8 +94,9 @@ class FixedDate(datetime):
 @pytest.fixture
 def originals(original, with_likelihoods, tmp_path, monkeypatch):
     """Both runs, by whether they have likelihoods; `demo` is as small as they are, arrays lie beside them."""
-    small = replace(tiny.CONFIG, tabulate=replace(tiny.CONFIG.tabulate, keep_draws=True))
+    small = Size(Config(Simulate("two_moons", 100, ROWS, 20, seed=1)), members=1, epochs=1)
     monkeypatch.setattr(drystone.cli.demo, "settings", lambda quick: small)
+    shrink(monkeypatch)
     monkeypatch.setattr("drystone.report.page.datetime", FixedDate)
     rng = np.random.default_rng(0)
     np.save(tmp_path / "theta.npy", rng.normal(size=(60, 2)))

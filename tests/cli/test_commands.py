@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from drystone.cli import demo
 from drystone.cli.main import COMMANDS, main
 from drystone.cli.stack import MEMORY
-from drystone.runs import Run, stages
+from drystone.runs import stages
 from drystone.runs.config import Fit
 from helpers import tiny_run as tiny
 from helpers.tables import make_table
@@ -153,18 +152,6 @@ def test_report_writes_a_page(run, told, tmp_path):
     make_table(K=3, N=60).save(tmp_path / "table.zarr")
     told("report", tmp_path / "table.zarr", "--out", tmp_path / "of_table.html")
     assert (tmp_path / "of_table.html").exists()
-
-
-def test_the_demo_goes_the_whole_way_and_does_nothing_twice(said, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "settings", lambda quick: tiny.CONFIG)
-    first = said("demo", tmp_path / "demo", "--quick")
-    assert "nats from the exact posterior" in first
-    assert "Report: " in first
-    run = Run(tmp_path / "demo")
-    files = {path: path.stat().st_mtime_ns for path in run.path.rglob("*.safetensors")}
-    again = said("demo", tmp_path / "demo", "--quick")
-    assert again.splitlines()[-3:] == first.splitlines()[-3:]
-    assert {path: path.stat().st_mtime_ns for path in files} == files
 
 
 def test_tasks_are_listed(said, told):

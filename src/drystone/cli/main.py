@@ -26,7 +26,7 @@ __all__ = ["cli", "main"]
 
 # In the order of the work. Each is the function of that name in drystone/cli/NAME.py.
 COMMANDS = (
-    "demo", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "tasks",
+    "demo", "infer", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "tasks",
     "completion",
 )  # fmt: skip
 
@@ -62,7 +62,8 @@ def cli() -> None:
     elsewhere, and a killed run continues where it stopped when the same command is called again.
 
     \b
-      drystone demo                                 all stages on a small problem, in three minutes
+      drystone demo                                 all stages on a small problem, in two minutes
+      drystone infer RUN                            all stages on the simulations of a run, or on your files
       drystone simulate RUN --task two_moons        simulations.zarr
       drystone train RUN --members 16               members/
       drystone tabulate RUN                         table.zarr

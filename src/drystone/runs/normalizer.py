@@ -12,10 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-import drystone as ds
 from drystone._files import read_sealed_json, write_sealed_json
+from drystone.adapters import Density
 from drystone.errors import DamagedError
+from drystone.likelihood import normalize
 from drystone.likelihood.proposal import weighted_mixture
+from drystone.stacking import stack
+from drystone.table import Table
 from drystone.training.ensemble import Ensemble
 
 __all__ = ["FILE", "RunNormalizer"]
@@ -49,22 +52,20 @@ class RunNormalizer:
         """Choose the posteriors with most weight in their stack on rows theta (N, d), y (N, ...)."""
         if posteriors is None:
             return cls({}, seed=seed)
-        table = ds.Table(theta, log_q=posteriors.log_prob(theta, y), names=posteriors.names)
-        weights = ds.stack(table, nonfinite="drop").weights
+        table = Table(theta, log_q=posteriors.log_prob(theta, y), names=posteriors.names)
+        weights = stack(table, nonfinite="drop").weights
         largest = [int(k) for k in np.argsort(-weights, kind="stable")[:PROPOSING] if weights[k] > 0]
         total = float(weights[largest].sum())
         return cls({posteriors.names[k]: float(weights[k]) / total for k in largest}, seed=seed)
 
-    def members(
-        self, posteriors: Ensemble | None, likelihoods: Ensemble, prior: object
-    ) -> dict[str, ds.adapters.Density]:
+    def members(self, posteriors: Ensemble | None, likelihoods: Ensemble, prior: object) -> dict[str, Density]:
         """Return the likelihoods as members, by name."""
         proposal = None
         if self.proposal and posteriors is not None:
             proposing = [posteriors[posteriors.names.index(name)] for name in self.proposal]
             proposal = weighted_mixture(proposing, list(self.proposal.values()))
         return dict(
-            ds.normalize(
+            normalize(
                 likelihoods,
                 prior=prior,
                 proposal=proposal,

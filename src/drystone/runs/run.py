@@ -23,6 +23,10 @@ __all__ = ["LOCK", "LOG", "MANIFEST", "Run", "locked"]
 LOCK, LOG, MANIFEST = ".lock", "log.jsonl", "manifest.json"
 # Directories of unfinished simulations and tables.
 PARTS = ("simulations.blocks", "table.parts")
+# Directories of `drystone infer`, and its tables.
+INFERENCE = "inference"
+TABLES = (f"{INFERENCE}/stacking", f"{INFERENCE}/test")
+OF_INFERENCE = (INFERENCE, *(f"{INFERENCE}/{name}" for name in ("members", "likelihoods", "refitted")), *TABLES)
 
 # Names of the temporary files of `drystone._files.replacing`.
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.(tmp|old)")
@@ -127,13 +131,15 @@ class Run:
         # Only in a run (the path may name any directory), and only if it is writable.
         if not (self.config_file.exists() and os.access(self.path, os.W_OK)):
             return
-        for directory in (self.simulations, self.table, self.members, self.likelihoods):
+        tables = (self.path / name / self.table.name for name in TABLES)
+        for directory in (self.simulations, self.table, self.members, self.likelihoods, *tables):
             recover(directory)
         for staged in self.path.glob(f".ready-*/{self.config_file.name}"):
             # New files are being put in place (see drystone.runs.replacement): with the settings to continue by.
             os.replace(staged, self.config_file)
         for place in (self.path, *self.path.glob(".new-*")):
-            for directory in (place, *(place / name for name in ("members", "likelihoods", "fits", *PARTS))):
+            below = ("members", "likelihoods", "fits", *PARTS, *OF_INFERENCE, *(f"{t}/{PARTS[1]}" for t in TABLES))
+            for directory in (place, *(place / name for name in below)):
                 for path in () if directory.is_symlink() else directory.glob(".*"):
                     if TEMPORARY.fullmatch(path.name):
                         remove(path)

@@ -53,6 +53,8 @@ __all__ = [
     "load_split",
     "load_stacked_members",
     "load_task",
+    "parameters_of",
+    "prior_of",
     "simulate",
     "stack",
     "tabulate",
@@ -196,7 +198,7 @@ def tabulate(
     likelihoods = load_likelihoods(run, config) if any(run.likelihoods.glob("*.json")) else None
     current = manifest.of_tabulate(config)
     _refuse_made_elsewhere(manifest, "tabulate", run.table, force)
-    parameters = _parameters(config, simulations, trust)
+    parameters = parameters_of(config, simulations, trust)
     replacement, record = Replacement(manifest, "tabulate", current), manifest.get("tabulate")
     if record is None:  # then parts, if there are any, are of something else
         stale = any((run.path / name).exists() for name in ("table.zarr", "table.parts", "table.json"))
@@ -210,7 +212,7 @@ def tabulate(
         return read_table(run.table)
     rows = simulations.row >= config.simulate.train
     for_stacking = int((simulations.row[rows] < config.simulate.train + config.simulate.stack).sum())
-    prior = _prior(config, trust) if likelihoods is not None or section.points else None
+    prior = prior_of(config, trust) if likelihoods is not None or section.points else None
     with run.timed("tabulate"):
         if directory == run.path:
             manifest.note("tabulate", current)
@@ -348,7 +350,7 @@ def load_stacked_members(run: Run, config: Config, trust: bool = False) -> dict[
         if not run.normalizer.exists():
             raise FileNotFoundError(_missing(run, run.normalizer, "tabulate"))
         normalizer = RunNormalizer.load(run.normalizer)
-        members |= normalizer.members(ensemble, load_likelihoods(run, config), _prior(config, trust))
+        members |= normalizer.members(ensemble, load_likelihoods(run, config), prior_of(config, trust))
     return members
 
 
@@ -391,7 +393,7 @@ def with_prior(fit: Stacking, config: Config, trust: bool = False) -> Stacking:
     form = fit.form
     if not isinstance(form, PointForm) or form.prior is not None or not form.needs_prior:
         return fit
-    return replace(fit, form=replace(form, prior=_prior(config, trust)))
+    return replace(fit, form=replace(form, prior=prior_of(config, trust)))
 
 
 # ── private ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -410,7 +412,7 @@ def _bounds(config: Config, simulations: Simulations, trust: bool) -> object:
     return load_task(config, trust).prior if config.simulate.task else None
 
 
-def _prior(config: Config, trust: bool) -> object:
+def prior_of(config: Config, trust: bool) -> object:
     """Return p(θ): the task's, or the uniform distribution between the bounds of the configuration."""
     if config.simulate.task:
         return load_task(config, trust).prior
@@ -440,7 +442,7 @@ def _load_members_if_any(manifest: Manifest, config: Config) -> Ensemble | None:
     return None if alone else _load_members(manifest, config)
 
 
-def _parameters(config: Config, simulations: Simulations, trust: bool) -> Sequence[str] | None:
+def parameters_of(config: Config, simulations: Simulations, trust: bool) -> Sequence[str] | None:
     """Return the names of the parameters: of the simulations, the task, or None."""
     if simulations.parameters:
         return simulations.parameters

@@ -1,0 +1,421 @@
+"""The whole way from simulations to one posterior: train, normalize, stack, refit, compare.
+
+Some rows (a tenth, at least 200 and at most 2,000) stop the training and fit the weights; no member is trained on
+them. Once the weights are known the members that carry weight are trained again on all rows, with the epochs and
+learning rates of the first training: weights and certificate are those of the members before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drystone._arrays import as_numpy, rows_of_data
+from drystone._defaults import EPOCHS, LOG_Y, SEED
+from drystone._files import remove
+from drystone._parallel import Executor
+from drystone._resume import Record, continue_or_start, digest_array
+from drystone.advice import Advice, advise
+from drystone.comparison import Comparison, compare
+from drystone.errors import StackingError
+from drystone.estimate import Estimate, mean_over_rows, split_folds
+from drystone.forms import Form, Mixture, Product
+from drystone.forms.cross_fitted import CrossFitted
+from drystone.posterior import StackedPosterior
+from drystone.report import Observation, observe, write
+from drystone.runs.normalizer import RunNormalizer
+from drystone.simulation.prior import as_prior
+from drystone.stacking import Stacking, stack
+from drystone.stacking.result import frozen
+from drystone.table import Table
+from drystone.tabulation import tabulate
+from drystone.tasks import Task
+from drystone.training import Ensemble, train
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import nn
+
+__all__ = ["Inference", "infer"]
+
+# Members of each kind.
+MEMBERS = 8
+# Share of the rows that stop the training and fit the weights, at least and at most so many of them.
+SHARE, LEAST, MOST = 0.1, 200, 2000
+# A likelihood describes every column of y, also those that say nothing of θ: with more it is left to posteriors.
+WIDE = 100
+# Shared points per row, at which products are normalized, and folds of the cross-validation.
+POINTS, FOLDS = 1000, 5
+# Processor time of the advice, in seconds, and test rows that a report shows.
+ADVICE_SECONDS, ROWS_SHOWN = 10.0, 2
+Target = Literal["both", "posterior", "likelihood"]
+
+
+def infer(
+    theta: ArrayLike,
+    y: ArrayLike,
+    *,
+    prior: object,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    members: int = MEMBERS,
+    target: Target = "both",
+    seed: int = SEED,
+    directory: str | os.PathLike[str] | None = None,
+    parameters: Sequence[str] | None = None,
+    log_y: bool | Sequence[int] = LOG_Y,
+    embedding: Callable[[], nn.Module] | None = None,
+    epochs: int = EPOCHS,
+    workers: int | None = None,
+    client: Executor | None = None,
+    progress: bool | None = None,
+) -> Inference:
+    """Return one posterior out of simulations: many members trained, stacked, refitted and compared.
+
+    Posteriors and likelihoods are trained on most of the rows; the others stop the training and fit the weights of
+    a mixture or a product, whichever cross-validation on them prefers. Members of a kind that does not suit the
+    problem get no weight. The members with weight are then trained again on all rows.
+
+    Args:
+        theta: Parameters, (N, d), drawn from the prior; at least 400 rows.
+        y: Their data, (N, c); any shape (N, …) with an embedding.
+        prior: p(θ): a (lower, upper) pair for a uniform one, or anything with ``log_prob`` and ``sample`` (ours,
+            torch's, sbi's, SciPy's).
+        test: Further simulations (theta, y) that nothing is fitted to and no member is trained on, to compare on.
+            Without them ``comparison`` is cross-fitted: each row by weights that were fitted to other rows.
+        members: Number of members of each kind, at most.
+        target: Train posteriors, likelihoods, or both. With ``"both"``, likelihoods are left out, with a note,
+            where they cannot be trained: with an embedding, with more than 100 columns of y, or where a column of
+            y has no density.
+        seed: Seed of everything random: the same seed gives the same bits.
+        directory: Where all results are written as they are finished. The same call continues; one with other
+            data or settings raises :class:`~drystone.StaleError`.
+        parameters: Names of θ.
+        log_y: As in :func:`drystone.train`.
+        embedding: As in :func:`drystone.train`; posteriors only.
+        epochs: As in :func:`drystone.train`.
+        workers: As in :func:`drystone.train`.
+        client: As in :func:`drystone.train`.
+        progress: As in :func:`drystone.train`.
+    """
+    if target not in ("both", "posterior", "likelihood"):
+        raise ValueError(f"`target` must be 'both', 'posterior' or 'likelihood'; got {target!r}.")
+    as_prior(prior)  # raises now rather than after the training
+    theta, y = as_numpy(theta), rows_of_data("y", y)
+    first, rows = _split(len(theta), seed)
+    home = None if directory is None else Path(directory)
+    if home is not None:
+        home.mkdir(parents=True, exist_ok=True)
+        settings = {"seed": seed, "log_y": log_y, "epochs": epochs, "target": target}
+        inputs = {"theta": digest_array(theta), "y": digest_array(y)}
+        continue_or_start(
+            home / "inference.json", Record(settings, inputs), f"the inference in {home}", "Use another directory."
+        )
+
+    def within(name: str) -> Path | None:
+        return None if home is None else home / name
+
+    def trained(kind: Literal["posterior", "likelihood"], prefix: str) -> Ensemble[Any]:
+        return train(
+            theta[first],
+            y[first],
+            target=kind,
+            members=members,
+            seed=seed,
+            prior=prior,
+            validation=(theta[rows], y[rows]),
+            log_y=log_y,
+            embedding=embedding,
+            engine="compiled" if embedding is None else "torch",
+            epochs=epochs,
+            workers=workers,
+            client=client,
+            directory=within(prefix),
+            progress=progress,
+        )
+
+    posteriors = trained("posterior", "members") if target != "likelihood" else None
+    likelihoods, notes = None, []
+    unsuitable = _unsuitable(y, embedding is not None) if target == "both" else ""
+    if unsuitable:
+        notes.append(f"No likelihoods were trained: {unsuitable}")
+    elif target != "posterior":
+        try:
+            likelihoods = trained("likelihood", "likelihoods")
+        except ValueError as error:
+            if target == "likelihood":
+                raise
+            notes.append(f"No likelihoods were trained: {error}")
+    posteriors, likelihoods = (None if e is None or not len(e) else e for e in (posteriors, likelihoods))
+    if posteriors is None and likelihoods is None:
+        raise RuntimeError("every member diverged in training: look for outliers in `theta` and `y`.")
+
+    normalizer = _normalizer(posteriors, theta[rows], y[rows], prior, seed)
+    held_out = _by_name(posteriors, likelihoods, normalizer, prior)
+    options = {"seed": seed, "parameters": parameters, "points": POINTS, "prior": prior, "client": client}
+    table = tabulate(held_out, theta[rows], y[rows], directory=within("stacking"), **options)
+    _clear(within("stacking"))
+    fit, crossed, choice = _chosen(table, prior, seed)
+    notes.append(choice)
+
+    alone = table.log_q.mean(1)
+    used = {*fit.member_weights, *normalizer.proposal, table.names[int(np.nanargmax(alone))]}
+
+    def again(ensemble: Ensemble[Any] | None, embedding: Callable[[], nn.Module] | None) -> Ensemble[Any] | None:
+        names = [] if ensemble is None else [name for name in ensemble.names if name in used]
+        if ensemble is None or not names:
+            return None
+        return ensemble.refit(
+            theta,
+            y,
+            names,
+            within("refitted"),
+            embedding=embedding,
+            workers=workers,
+            client=client,
+            progress=progress,
+        )
+
+    refitted = _by_name(again(posteriors, embedding), again(likelihoods, None), normalizer, prior)
+    notes.append(
+        f"Weights and certificate are those of members that {len(rows):,} of the {len(theta):,} simulations were "
+        "held out of; the posterior has the members with weight trained again on all of them."
+    )
+    after = {**held_out, **refitted}
+    if test is None:
+        tested, comparison = None, compare(table, table, {"stacked": crossed})
+        notes.append(
+            f"There was no test set: all numbers are of the {len(rows):,} rows that stopped the training, each by "
+            "weights fitted to the other folds, and of the members before they were trained again."
+        )
+    else:
+        theta_test, y_test = as_numpy(test[0]), rows_of_data("y", test[1])
+        tested = tabulate(after, theta_test, y_test, directory=within("test"), **options)
+        _clear(within("test"))
+        comparison = compare(table, tested, {"stacked": fit})
+    if home is not None:
+        fit.save(home / "fit.json")
+    return Inference(
+        posterior=fit.posterior(refitted),
+        fit=fit,
+        members=after,
+        comparison=comparison,
+        table=table,
+        test=tested,
+        frame=_frame(posteriors, likelihoods),
+        notes=tuple(notes),
+        crossed=crossed,
+        held_out=held_out,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """One posterior out of simulations, and how good it is.
+
+    Attributes:
+        posterior: the stacked posterior of the refitted members: ``posterior.sample((1000,), x=y_o)``.
+        fit: the stacking, on the rows that stopped the training.
+        members: all members by name; those with weight trained again on all rows, likelihoods normalized.
+        comparison: the stack against the best member and uniform weights: on ``test``, with the refitted members;
+            without a test, cross-fitted on the rows that the weights were fitted to, with the members before.
+        table: the members before refitting, on the rows that stopped the training and fitted the weights.
+        test: the members after refitting, on the test rows; None without a test.
+        frame: a row per member: kind, hyperparameters and course of the training.
+        notes: what the user should know.
+        crossed: the fit with weights by cross-fitting, for the rows of ``table``.
+        held_out: the members before refitting.
+    """
+
+    posterior: StackedPosterior
+    fit: Stacking
+    members: Mapping[str, Any] = field(repr=False)
+    comparison: Comparison
+    table: Table = field(repr=False)
+    test: Table | None = field(repr=False)
+    frame: pd.DataFrame = field(repr=False)
+    notes: tuple[str, ...]
+    crossed: Stacking = field(repr=False)
+    held_out: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def measured(self) -> Table:
+        """The rows that ``comparison`` is of: the test rows, or those that the weights were fitted to."""
+        return self.table if self.test is None else self.test
+
+    @cached_property
+    def advice(self) -> Advice:
+        """Which members matter, whether more members or simulations would help, and what is at fault."""
+        return advise(self.fit, self.table, seconds=ADVICE_SECONDS)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        at: ArrayLike | None = None,
+        exact: ArrayLike | None = None,
+        task: Task | None = None,
+        title: str = "Inference",
+        command: str = "",
+    ) -> Path:
+        """Write a report: what was stacked, how good it is, and posteriors at two rows and at an observation.
+
+        Args:
+            path: The HTML file.
+            at: An observation, to show the posterior at.
+            exact: Log density of the exact posterior at the rows of ``measured``, (N,), if it is known.
+            task: Gives exact draws beside the others, if it has them.
+            title: Title of the page.
+            command: The command line to print with the versions.
+        """
+        return write(
+            path,
+            validation=self.table,
+            test=self.measured,
+            fits=self.comparison.fits,
+            comparison=self.comparison,
+            members=self.frame,
+            observations=self._observations(self.measured, at, task),
+            exact=exact,
+            advice=self._sentences(),
+            title=title,
+            command=command,
+        )
+
+    def gap(self, exact: ArrayLike) -> Estimate:
+        """Return how far the posterior is from an exact one at the test rows, E KL in nats, with standard error.
+
+        Args:
+            exact: Log density of the exact posterior at the test rows, (N,).
+        """
+        if self.test is None:
+            raise ValueError("there are no test rows: ds.infer(..., test=(theta, y)).")
+        log_q = self.fit.apply(self.test).log_q
+        return mean_over_rows(np.asarray(as_numpy(exact), float) - log_q, self.test.row_weights)
+
+    def _sentences(self) -> list[str]:
+        """Return the notes, which readers should see, before the advice."""
+        try:
+            return [*self.notes, *str(self.advice).splitlines()]
+        except (StackingError, ValueError):  # a form that cannot be refitted
+            return list(self.notes)
+
+    def _observations(self, measured: Table, at: ArrayLike | None, task: Task | None) -> list[Observation]:
+        """Return draws at the observation, and at the first rows: of members that these were held out of."""
+        members = self.held_out if self.test is None else self.members
+        word = "held-out simulation" if self.test is None else "test simulation"
+        data = np.asarray(measured.y)
+        shown = [
+            observe(
+                f"{word} {row}",
+                data[row],
+                members,
+                {"stacked": self.fit},
+                best=self.comparison.best,
+                truth=measured.theta[row],
+                task=task,
+            )
+            for row in range(min(ROWS_SHOWN, measured.N))
+        ]
+        if at is None:
+            return shown
+        y_o = as_numpy(at)
+        y_o = y_o.reshape(data.shape[1:])
+        return [observe("the observation", y_o, self.members, {"stacked": self.fit}, task=task), *shown]
+
+    def __repr__(self) -> str:
+        return f"Inference({self.posterior!r}, {self.table.K} members, {self.table.N} stacking rows)"
+
+
+def _split(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows that are trained on, and those that stop the training and fit the weights."""
+    held_out = int(np.clip(round(SHARE * n), LEAST, MOST))
+    if n < 2 * held_out:
+        raise ValueError(
+            f"`theta` has {n} rows; at least {2 * LEAST} are needed: {LEAST} stop the training and fit the "
+            "weights, and as many must be left to train on. Simulate more, or train single members with ds.train."
+        )
+    order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,))).permutation(n)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def _unsuitable(y: np.ndarray, embedding: bool) -> str:
+    """Return why likelihoods of y should not be trained; nothing if they should."""
+    if embedding:
+        return "an embedding reduces y, which a likelihood is a density of."
+    if y.ndim != 2:
+        return f"a likelihood needs y of shape (N, c); got {y.shape}."
+    if y.shape[1] > WIDE:
+        return f"a likelihood describes every column of y, of which there are {y.shape[1]}."
+    return ""
+
+
+def _normalizer(
+    posteriors: Ensemble[Any] | None, theta: np.ndarray, y: np.ndarray, prior: object, seed: int
+) -> RunNormalizer:
+    """Return how likelihoods are normalized: at points that stacked posteriors propose, if these are any good."""
+    if posteriors is None:
+        return RunNormalizer({}, seed=seed)
+    normalizer = RunNormalizer.fit(posteriors, theta, y, seed)
+    proposing = np.stack(
+        [posteriors[posteriors.names.index(name)].log_prob(theta, y) for name in normalizer.proposal]
+    )
+    shares = np.array(list(normalizer.proposal.values()))
+    log_q = np.log(shares @ np.exp(proposing - proposing.max(0))) + proposing.max(0)
+    # Posteriors that are worse than the prior would lead the points astray.
+    return normalizer if log_q.mean() > as_prior(prior).log_prob(theta).mean() else RunNormalizer({}, seed=seed)
+
+
+def _by_name(
+    posteriors: Ensemble[Any] | None, likelihoods: Ensemble[Any] | None, normalizer: RunNormalizer, prior: object
+) -> dict[str, Any]:
+    """Return all members by name: the posteriors, and the likelihoods normalized."""
+    members: dict[str, Any] = {} if posteriors is None else dict(zip(posteriors.names, posteriors, strict=True))
+    if likelihoods is not None:
+        members |= normalizer.members(posteriors, likelihoods, prior)
+    return members
+
+
+def _chosen(table: Table, prior: object, seed: int) -> tuple[Stacking, Stacking, str]:
+    """Return the better form by cross-validation, fitted to all rows; the same cross-fitted; and why."""
+    forms: dict[str, Form] = {"mixture": Mixture(), "product": Product(prior=prior)}
+    fold = np.empty(table.N, int)
+    log_q = {name: np.empty(table.N) for name in forms}
+    weights: dict[str, list[np.ndarray]] = {name: [] for name in forms}
+    for f, (fitted, left_out) in enumerate(split_folds(table.N, FOLDS, seed)):
+        fold[left_out] = f
+        for name, form in forms.items():
+            fit = stack(table.select(rows=fitted), form)
+            weights[name].append(fit.weights)
+            log_q[name][left_out] = fit.apply(table.select(rows=left_out)).log_q
+    gain = mean_over_rows(log_q["product"] - log_q["mixture"], table.row_weights)
+    # A mixture is simpler to draw from: a product has to be better by more than its standard error.
+    name = "product" if gain.value > gain.se else "mixture"
+    fit = stack(table, forms[name])
+    params = {"weights": fit.weights, "fold_weights": frozen(np.stack(weights[name])), "fold": frozen(fold)}
+    crossed = replace(fit, form=CrossFitted(fit.form), params=params)
+    difference = f"{gain.value:+.3f} ± {gain.se:.3f} nats"
+    return fit, crossed, f"Stacked as a {name}: a product gains {difference} over a mixture in cross-validation."
+
+
+def _clear(directory: Path | None) -> None:
+    """Remove the parts of a finished table, which a process that was killed may have left."""
+    if directory is not None:
+        remove(directory / "table.parts")
+
+
+def _frame(*ensembles: Iterable[Any] | None) -> pd.DataFrame:
+    import pandas as pd
+
+    frames = [
+        ensemble.frame.assign(kind=kind)
+        for kind, ensemble in zip(("posterior", "likelihood"), ensembles, strict=True)
+        if isinstance(ensemble, Ensemble)
+    ]
+    return pd.concat(frames)

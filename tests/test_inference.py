@@ -1,0 +1,201 @@
+"""The whole way in one call: what is held out, what is stacked, what is refitted, and what is said."""
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import drystone as ds
+from drystone import inference as module
+from helpers.tiny_inference import ROWS, shrink
+
+BOX = ([0.0, -1.0], [2.0, 3.0])
+NOISE = 0.3
+OPTIONS = {"prior": BOX, "members": 1, "epochs": 30, "progress": False}
+
+
+def simulate(n, seed):
+    """θ uniform on a box, y = θ + noise."""
+    rng = np.random.default_rng(seed)
+    theta = rng.uniform(*BOX, (n, 2))
+    return theta, theta + NOISE * rng.normal(size=(n, 2))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        shrink(monkeypatch)
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return simulate(300, 0)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("inference")
+
+
+@pytest.fixture(scope="module")
+def inferred(rows, directory):
+    return ds.infer(*rows, directory=directory, parameters=("a", "b"), **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def posteriors_alone(rows):
+    return ds.infer(*rows, test=simulate(100, 4), target="posterior", **OPTIONS)
+
+
+def assert_same(first, second, y):
+    assert first.fit.names == second.fit.names
+    np.testing.assert_array_equal(first.fit.weights, second.fit.weights)
+    draws = [inference.posterior.sample((5,), x=y, seed=0) for inference in (first, second)]
+    np.testing.assert_array_equal(*draws)
+
+
+def test_the_posterior_is_near_the_exact_one(inferred):
+    y_o = np.array([1.0, 1.0])
+    draws = inferred.posterior.sample((2000,), x=y_o, seed=0)
+    np.testing.assert_allclose(draws.mean(0), y_o, atol=0.15)
+    np.testing.assert_allclose(draws.std(0), NOISE, rtol=0.35)
+    assert inferred.fit.converged
+    assert inferred.posterior.fit.parameters == ("a", "b")
+
+
+def test_both_kinds_are_trained_and_looked_at_on_rows_held_out(inferred, rows):
+    assert inferred.frame["kind"].tolist() == ["posterior", "likelihood"]
+    assert inferred.table.N == ROWS
+    held_out = {tuple(row) for row in inferred.table.theta}
+    assert held_out < {tuple(row) for row in rows[0]}
+    first = next(iter(inferred.held_out.values()))
+    training = np.array([y for theta, y in zip(*rows, strict=True) if tuple(theta) not in held_out])
+    np.testing.assert_allclose(first.data_transform.scaling.shift, training.mean(0))
+
+
+def test_without_a_test_the_comparison_is_cross_fitted(inferred):
+    assert inferred.test is None
+    crossed = inferred.crossed.apply(inferred.table).log_q.mean()
+    methods = inferred.comparison.of("log density").methods
+    assert methods["stacked"].value.value == pytest.approx(crossed)
+    assert crossed <= -inferred.fit.loss
+    with pytest.raises(ValueError, match="there are no test rows"):
+        inferred.gap(np.zeros(ROWS))
+
+
+def test_the_report_shows_the_posterior_at_the_data_and_says_whose_the_weights_are(inferred, rows, tmp_path):
+    text = inferred.report(tmp_path / "report.html", at=rows[1][0]).read_text()
+    for words in ("the observation", "held-out simulation 0", "trained again on all of them"):
+        assert words in text
+    assert str(inferred.advice)
+
+
+def test_members_with_weight_are_those_of_a_refit_on_all_rows(posteriors_alone, inferred, rows, directory):
+    before = ds.Ensemble.load(directory / "members")
+    again = before.refit(*rows)[0]
+    np.testing.assert_array_equal(inferred.members["nsf-000"].flow.parameters, again.flow.parameters)
+    np.testing.assert_array_equal(inferred.held_out["nsf-000"].flow.parameters, before[0].flow.parameters)
+    np.testing.assert_array_equal(posteriors_alone.members["nsf-000"].flow.parameters, again.flow.parameters)
+
+
+def test_a_test_set_is_for_the_refitted_members(posteriors_alone):
+    theta, y = simulate(100, 4)
+    assert posteriors_alone.test is not None
+    assert posteriors_alone.comparison.rows == posteriors_alone.test.N == 100
+    refitted = posteriors_alone.members["nsf-000"].log_prob(theta, y)
+    np.testing.assert_allclose(posteriors_alone.test.log_q[0], refitted)
+    exact = np.zeros(100)
+    assert posteriors_alone.gap(exact).value == pytest.approx(-refitted.mean())
+
+
+def test_the_same_seed_gives_the_same_bits(inferred, rows):
+    again = ds.infer(*rows, parameters=("a", "b"), workers=1, **OPTIONS)
+    assert_same(inferred, again, rows[1][0])
+
+
+def test_a_directory_is_continued_and_refused_to_others(inferred, rows, directory, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(directory, copy)
+    for path in (copy / "likelihoods" / "nle-maf-000.json", copy / "refitted" / "nsf-000.json"):
+        path.unlink()
+    assert_same(inferred, ds.infer(*rows, directory=copy, parameters=("a", "b"), **OPTIONS), rows[1][0])
+    assert ds.Stacking.load(copy / "fit.json").names == inferred.fit.names
+    for change in ({"seed": 1}, {"epochs": 3}):
+        with pytest.raises(ds.StaleError, match="the inference in"):
+            ds.infer(*rows, directory=copy, **{**OPTIONS, **change})
+
+
+def test_one_parameter_and_one_datum_are_enough():
+    theta, y = (array[:, :1] for array in simulate(200, 2))
+    inference = ds.infer(theta, y[:, 0], **{**OPTIONS, "prior": ([0.0], [2.0])})
+    assert inference.posterior.sample((3,), x=[1.0], seed=0).shape == (3, 1)
+
+
+def test_too_few_simulations_are_refused_in_words(rows):
+    theta, y = rows
+    with pytest.raises(ValueError, match="has 100 rows; at least 120 are needed"):
+        ds.infer(theta[:100], y[:100], **OPTIONS)
+
+
+def test_where_a_likelihood_cannot_be_trained_posteriors_are(rows):
+    theta, y = rows
+    clipped = np.where(y > 0.5, y, 0.5)
+    inference = ds.infer(theta, clipped, **OPTIONS)
+    assert any("No likelihoods were trained: column 0" in note for note in inference.notes)
+    with pytest.raises(ValueError, match="column 0"):
+        ds.infer(theta, clipped, target="likelihood", **OPTIONS)
+
+
+def test_data_of_any_shape_need_an_embedding_and_have_posteriors_alone(rows):
+    theta, y = rows
+    series = np.repeat(y[:, :, None], 3, 2)
+
+    def embedding():
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 3))
+
+    inference = ds.infer(theta, series, embedding=embedding, **{**OPTIONS, "epochs": 2})
+    assert inference.posterior.sample((3,), x=series[:1], seed=0).shape == (3, 2)
+    assert "an embedding reduces y" in inference.notes[0]
+    with pytest.raises(ValueError, match="need an `embedding`"):
+        ds.infer(theta, series, **OPTIONS)
+
+
+def test_a_bad_kind_of_members_does_no_harm(posteriors_alone, rows, monkeypatch):
+    train = module.train
+
+    def crippled(*simulations, **options):
+        few = {"epochs": 1} if options["target"] == "likelihood" else {}
+        return train(*simulations, **{**options, **few})
+
+    monkeypatch.setattr(module, "train", crippled)
+    both = ds.infer(*rows, test=simulate(100, 4), **OPTIONS)
+    loss = both.fit.apply(both.measured).log_q - posteriors_alone.fit.apply(posteriors_alone.measured).log_q
+    assert loss.mean() > -2 * loss.std() / np.sqrt(len(loss)) - 0.01
+
+
+def test_posteriors_that_are_worse_than_the_prior_do_not_propose(rows):
+    class Astray:
+        def log_prob(self, theta, y):
+            return np.full(len(theta), -30.0)
+
+    class Ensemble(list):
+        names = ("astray",)
+
+        def log_prob(self, theta, y):
+            return np.full((1, len(theta)), -30.0)
+
+    theta, y = rows
+    ensemble: Any = Ensemble([Astray()])
+    assert module._normalizer(ensemble, theta, y, BOX, 0).proposal == {}
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [({"target": "all"}, "`target` must be"), ({"prior": None}, "`prior` must be")],
+)
+def test_wrong_options_are_refused_before_anything_is_trained(rows, option, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        ds.infer(*rows, **{**OPTIONS, **option})
