@@ -43,6 +43,13 @@ class JensenShannon(Score):
         epochs: at most so many, stopped early.
         draws: draws per row that it is shown.
         seed: of its initial weights and folds.
+
+    Example:
+        >>> import drystone as ds
+        >>> table, score = ds.toy.table(100, seed=1), ds.JensenShannon(hidden=(8,), epochs=10, draws=2)
+        >>> narrow, right = (ds.Stacking.single(table.names, name).view(table) for name in ("narrow", "right"))
+        >>> score.estimate(narrow).value < score.estimate(right).value
+        True
     """
 
     needs: ClassVar = frozenset({"draws"})

@@ -26,6 +26,13 @@ class MomentScore(RowScore):
     Args:
         diagonal: look at each parameter's variance alone and average over parameters, as the tables of the
             paper do: log V_jj + (θ_j − μ_j)²/V_jj.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(100, seed=1)
+        >>> fit = ds.stack(table, score=ds.MomentScore())
+        >>> fit.loss < ds.stack(table).evaluate(table, fit.score)["loss"]
+        True
     """
 
     needs: ClassVar = frozenset({"moments"})
@@ -63,6 +70,12 @@ class MeanScore(RowScore):
     Args:
         scale: divide each parameter by this first, (d,); the prior's standard deviations make parameters of
             different units comparable.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), score=ds.LogScore() + 0.5 * ds.MeanScore())
+        >>> {name: round(value, 2) for name, value in fit.terms.items()}
+        {'LogScore()': 1.34, 'MeanScore()': 0.8}
     """
 
     needs: ClassVar = frozenset({"mean"})

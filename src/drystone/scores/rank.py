@@ -32,6 +32,13 @@ class RankCvM(Score):
     Args:
         statistic: a quantity of interest f(θ, y) whose ranks are wanted instead of each parameter's:
             theta (..., N, d) and y (N, ...) as NumPy arrays to (..., N). Needs draws.
+
+    Example:
+        >>> import drystone as ds
+        >>> table, ranks = ds.toy.table(200, seed=1), ds.RankCvM()
+        >>> fit, hybrid = ds.stack(table), ds.stack(table, score=ds.LogScore() + 10 * ranks)
+        >>> hybrid.terms["RankCvM()"] < fit.evaluate(table, ranks)["loss"], hybrid.terms["LogScore()"] > fit.loss
+        (True, True)
     """
 
     calibration_only: ClassVar = True
@@ -76,6 +83,12 @@ class RankMoments(Score):
     Args:
         draws: S, how many draws are behind each rank. Read off the table if it has draws, else taken as 1000.
         statistic: a quantity of interest f(θ, y), as in :class:`RankCvM`. Needs draws.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), score=ds.LogScore() + 10 * ds.RankMoments())
+        >>> {name: round(value, 2) for name, value in fit.terms.items()}
+        {'LogScore()': 1.34, 'RankMoments()': 0.0}
     """
 
     calibration_only: ClassVar = True

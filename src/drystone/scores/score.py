@@ -31,6 +31,15 @@ class Score(Spec, ABC):
         adversarial: whether it is the value of a game against a critic, and so has no gradient of its own.
         calibration_only: whether the prior itself would be perfect by it, as it is by ranks.
         infinite: what it means if the value is +∞, for an error; empty where +∞ is a value like others.
+
+    Example:
+        >>> import drystone as ds
+        >>> class Bias(ds.Score):
+        ...     needs = frozenset({"mean"})
+        ...     def __call__(self, q): return (q.average(q.error()) ** 2).sum()
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), score=ds.LogScore() + 10 * Bias())
+        >>> fit.terms["Bias()"] < 1e-3
+        True
     """
 
     needs: ClassVar[frozenset[str]]
@@ -77,7 +86,17 @@ class Score(Spec, ABC):
 
 
 class RowScore(Score):
-    """A score that is the mean over rows of a quantity that each row has for itself."""
+    """A score that is the mean over rows of a quantity that each row has for itself.
+
+    Example:
+        >>> import drystone as ds
+        >>> class QuarticError(ds.RowScore):
+        ...     needs, convex = frozenset({"mean"}), True
+        ...     def rows(self, q): return (q.error() ** 4).mean(1)
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), score=QuarticError())
+        >>> fit.status.name, fit.gap < 1e-6
+        ('CERTIFIED', True)
+    """
 
     @abstractmethod
     def rows(self, q: View) -> Tensor:
