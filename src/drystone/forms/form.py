@@ -59,6 +59,13 @@ class Shares:
         meaning: what the numbers are.
         values: in the order of the fit's names, (K,), ≥ 0.
         simplex: whether they are weights that sum to one.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(200, seed=1)
+        >>> shares = ds.stack(table).shares(table)
+        >>> shares.meaning, shares.values.round(2), round(shares.effective, 1)
+        ('weight', array([0.14, 0.25, 0.61, 0.  ]), 2.5)
     """
 
     meaning: str
@@ -82,6 +89,15 @@ class Form(Spec, ABC):
     Attributes:
         gives: the statistics of the stacked posterior: of log_q, rank, mean, moments, interval, draws.
         is_mixture: whether it is Σ_k w_k q_k(θ|y), with the same weights for all data.
+
+    Example:
+        >>> import drystone as ds
+        >>> [form.__name__ for form in ds.forms.FORMS if "log_q" in form.gives]
+        ['Mixture', 'LocalMixture', 'Product', 'LikelihoodMixture']
+        >>> ds.SampleAggregation().check_gives("log_q")
+        Traceback (most recent call last):
+            ...
+        drystone.errors.IntractableError: SampleAggregation has no density: it does not give `log_q`, ...
     """
 
     gives: ClassVar[frozenset[str]]

@@ -42,6 +42,13 @@ class IntervalAggregation(Form):
             intervals so that they cover a new truth with probability ≥ 1 − alpha, whatever the members are. That
             holds for ends read off as many draws per member as the table has, S; at new data they are.
         ridge: strength of a quadratic penalty on the weights, for parameters of unit spread.
+
+    Example:
+        >>> import drystone as ds
+        >>> form = ds.IntervalAggregation(alpha=0.1, weights="convex", conformal=True)
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), form, ds.IntervalScore(alpha=0.1))
+        >>> fit.posterior(ds.toy.MEMBERS).interval(2.0, seed=1).round(1)
+        array([[0.3, 3.7]])
     """
 
     gives: ClassVar = frozenset({"interval"})

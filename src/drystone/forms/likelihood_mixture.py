@@ -30,6 +30,16 @@ class LikelihoodMixture(PointForm):
     Args:
         prior: p(θ) at new data, as for :func:`drystone.normalize`; None for that of the members. Uniform, normal
             and log-normal priors are stored with the fit, others are code.
+
+    Example:
+        >>> import drystone as ds, scipy.stats
+        >>> theta, y = ds.toy.simulate(10, seed=1)
+        >>> def noise(sd): return ds.adapters.from_likelihood(
+        ...     lambda theta, y: scipy.stats.norm.logpdf(y, 0.9 * theta, sd)[:, 0], normalized_in_y=True)
+        >>> members = ds.normalize([noise(0.5), noise(1.5)], prior=ds.tasks.Normal([0.0], [3.2]), error=0.5)
+        >>> fit = ds.stack(ds.tabulate(members, theta, y, draws=0, points=100), ds.LikelihoodMixture())
+        >>> fit.gap < 1e-8, round(float(fit.weights.sum()), 6)
+        (True, 1.0)
     """
 
     def log_target(self, weights: np.ndarray, values: Values, likelihood: np.ndarray) -> np.ndarray:

@@ -41,6 +41,16 @@ class LocalMixture(Form):
         patience: stop after so many steps without gain on the rows kept aside.
         learning_rate: of the Adam optimiser.
         weight_decay: pulls the network towards weights that do not depend on y.
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> theta, y = ds.toy.simulate(400, seed=1)
+        >>> error, above = (theta - y)[:, 0], y[:, 0] > 0
+        >>> log_q = [-((error - 2 * biased) ** 2) / 2 for biased in (above, ~above)]  # each is right on one side
+        >>> fit = ds.stack(ds.Table(theta, y=y, log_q=log_q), ds.LocalMixture(hidden=(8,), epochs=100))
+        >>> fit.form.weights_at(fit.params, np.array([[-4.0], [4.0]])).round()
+        array([[1., 0.],
+               [0., 1.]])
     """
 
     gives: ClassVar = Mixture.gives

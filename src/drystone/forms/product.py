@@ -40,6 +40,15 @@ class Product(PointForm):
             the same weights: :math:`\prod q_k^{w_k} \le \sum w_k q_k`.
         prior: p(θ) at new data, as for :func:`drystone.normalize`; None for that of the members that are
             likelihoods. Uniform, normal and log-normal priors are stored with the fit, others are code.
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.toy.simulate(50, seed=1)
+        >>> prior = ds.tasks.Normal([0.0], [10**0.5])
+        >>> table = ds.tabulate(ds.toy.MEMBERS, theta, y, draws=0, points=100, prior=prior)
+        >>> fit = ds.stack(table, ds.Product(prior=prior))
+        >>> fit.gap < 1e-6, fit.loss < ds.stack(table).loss
+        (True, True)
     """
 
     simplex: bool = False

@@ -39,6 +39,13 @@ class SampleAggregation(Form):
         draws: how many of the table's draws are used at most, for what draws are needed for.
         holdout: the share of held-out rows that say after how many steps a fit by gradient stops before it
             overfits; it is then fitted to all rows. 0 to fit until it converges. "auto" cross-validates instead.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(200, seed=1).select(members=["wide"])
+        >>> fit = ds.stack(table, ds.SampleAggregation("scalar"), ds.MomentScore())
+        >>> fit.params["offset"].item() < 0, fit.params["matrix"].item() < 1  # moved down, and narrowed
+        (True, True)
     """
 
     gives: ClassVar = frozenset({"rank", "mean", "moments", "interval", "draws"})

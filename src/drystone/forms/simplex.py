@@ -49,7 +49,19 @@ class WeightedForm(Form):
 class SimplexForm(WeightedForm):
     """A form with parameters ``weights`` (K,), w_k ≥ 0 and Σ_k w_k = 1.
 
-    It leaves ``gives`` and ``combine`` to define; :class:`~drystone.solvers.ProjectedGradient` fits it.
+    It leaves ``gives`` and ``combine`` to define; :class:`~drystone.solvers.ProjectedGradient` fits it,
+    if ``default_solver`` returns that.
+
+    Example:
+        >>> import drystone as ds
+        >>> class Means(ds.forms.SimplexForm):
+        ...     gives = frozenset({"mean"})
+        ...     def combine(self, params, table, softness=0.0):
+        ...         return ds.Mixture().combine(params, table, softness)
+        ...     def default_solver(self): return ds.solvers.ProjectedGradient()
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), Means(), ds.MeanScore())
+        >>> fit.status.name, round(fit.loss, 2)
+        ('CERTIFIED', 0.8)
     """
 
     def pseudocount(self, table: Table) -> float:

@@ -32,6 +32,15 @@ class View:
     Attributes:
         softness: 0, or the width (d,) over which steps rise, for solvers that need a slope: an
             indicator 1(x ≥ 0) becomes the sigmoid of 2x/softness.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(200, seed=1)
+        >>> view = ds.stack(table).view(table)
+        >>> tuple(view.mean().shape), tuple(view.interval(0.1).shape)
+        ((200, 1), (200, 1, 2))
+        >>> round(float(view.average(view.log_q())), 2)
+        -1.34
     """
 
     def __init__(self, table: Table, softness: Tensor | float = 0.0) -> None:
