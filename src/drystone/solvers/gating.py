@@ -39,6 +39,14 @@ class Gating(Solver[LocalMixture, Score]):
 
     Args:
         globally: the solver of the global mixture; None for the first of ``GLOBAL`` that takes the score.
+
+    Example:
+        >>> import drystone as ds
+        >>> solver = ds.solvers.Gating(globally=ds.solvers.Multiplicative())
+        >>> form = ds.LocalMixture(hidden=(8,), epochs=20)
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), form, solver=solver, tol=1e-3)
+        >>> print(fit.notes[0])
+        fell back to global weights: local ones gain ... rows that neither has seen.
     """
 
     handles: ClassVar = (LocalMixture,)

@@ -86,6 +86,13 @@ class LBFGS(Solver[SampleAggregation, Score]):
     Args:
         steps: at most so many.
         folds: of the cross-validation behind ``structure="auto"``.
+
+    Example:
+        >>> import drystone as ds
+        >>> table, form = ds.toy.table(100, seed=1), ds.SampleAggregation("diagonal")
+        >>> fit = ds.stack(table, form, ds.MomentScore(), solver=ds.solvers.LBFGS(steps=50))
+        >>> fit.status.name, fit.iterations <= 50
+        ('HELD_OUT', True)
     """
 
     handles: ClassVar = (SampleAggregation,)

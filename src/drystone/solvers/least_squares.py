@@ -36,6 +36,13 @@ class LeastSquares(Solver[SampleAggregation, MeanScore]):
 
     Args:
         folds: of the cross-validation behind ``structure="auto"``.
+
+    Example:
+        >>> import drystone as ds
+        >>> form, solver = ds.SampleAggregation("scalar"), ds.solvers.LeastSquares()
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), form, ds.MeanScore(), solver=solver)
+        >>> fit.status.name, fit.gap < 1e-8
+        ('CERTIFIED', True)
     """
 
     solves: ClassVar = ((SampleAggregation, MeanScore),)

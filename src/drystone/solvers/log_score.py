@@ -29,6 +29,14 @@ class Multiplicative(Solver[Mixture, LogScore]):
 
     Args:
         steps: at most so many.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(200, seed=1)
+        >>> slow = ds.stack(table, solver=ds.solvers.Multiplicative(steps=10_000), tol=1e-4)
+        >>> exact = ds.stack(table)
+        >>> 0 <= slow.loss - exact.loss <= slow.gap <= 1e-4, slow.iterations > 10 * exact.iterations
+        (True, True)
     """
 
     solves: ClassVar = ((Mixture, LogScore),)
@@ -64,6 +72,12 @@ class SQP(Solver[Mixture, LogScore]):
 
     Args:
         steps: at most so many Newton steps.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), solver=ds.solvers.SQP(steps=50))
+        >>> fit.status.name, fit.gap < 1e-8, fit.iterations < 50
+        ('CERTIFIED', True, True)
     """
 
     solves: ClassVar = ((Mixture, LogScore),)

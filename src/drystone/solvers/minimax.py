@@ -48,6 +48,13 @@ class Minimax(Solver[Form, Score]):
         critic_steps: batches the critic learns from in each.
         learning_rate: of the stack.
         holdout: the share of held-out rows, on which the divergence is estimated.
+
+    Example:
+        >>> import drystone as ds
+        >>> score = ds.JensenShannon(hidden=(8,), epochs=5, draws=2)
+        >>> fit = ds.stack(ds.toy.table(50, seed=1), score=score, solver=ds.solvers.Minimax(rounds=3))
+        >>> print(fit.status)
+        stopped where held-out rows were fitted best, without a certificate
     """
 
     handles: ClassVar = (Mixture, SampleAggregation)

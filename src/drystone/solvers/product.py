@@ -61,6 +61,14 @@ class ProductNewton(_OnlyLogScore):
 
     Args:
         steps: at most so many Newton steps.
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.toy.simulate(50, seed=1)
+        >>> table = ds.tabulate(ds.toy.MEMBERS, theta, y, draws=0, points=100)
+        >>> fit = ds.stack(table, ds.Product(simplex=True), solver=ds.solvers.ProductNewton(steps=50))
+        >>> fit.status.name, fit.iterations < 50
+        ('CERTIFIED', True)
     """
 
     solves: ClassVar = ((Product, LogScore),)
@@ -95,7 +103,18 @@ class ProductNewton(_OnlyLogScore):
 
 @dataclass(frozen=True, repr=False)
 class LikelihoodSQP(_OnlyLogScore):
-    """Weights of the best mixture of densities of y, by :class:`SQP` on log q_k(y_n | θ_n)."""
+    """Weights of the best mixture of densities of y, by :class:`SQP` on log q_k(y_n | θ_n).
+
+    Example:
+        >>> import drystone as ds, scipy.stats
+        >>> theta, y = ds.toy.simulate(10, seed=1)
+        >>> def noise(sd): return ds.adapters.from_likelihood(
+        ...     lambda theta, y: scipy.stats.norm.logpdf(y, 0.9 * theta, sd)[:, 0], normalized_in_y=True)
+        >>> members = ds.normalize([noise(0.5), noise(1.5)], prior=ds.tasks.Normal([0.0], [3.2]), error=0.5)
+        >>> table = ds.tabulate(members, theta, y, draws=0, points=100)
+        >>> ds.stack(table, ds.LikelihoodMixture(), solver=ds.solvers.LikelihoodSQP()).status.name
+        'CERTIFIED'
+    """
 
     solves: ClassVar = ((LikelihoodMixture, LogScore),)
 

@@ -120,6 +120,13 @@ class ProjectedGradient(Solver[SimplexForm, Score]):
         starts: how many; one is enough for a convex score, and is then all that is used.
         steps: projected gradient steps per start.
         newton: at most so many Newton steps from the best.
+
+    Example:
+        >>> import drystone as ds
+        >>> score, solver = ds.LogScore() + ds.EnergyScore(), ds.solvers.ProjectedGradient(starts=2)
+        >>> fit = ds.stack(ds.toy.table(200, seed=1), score=score, solver=solver)
+        >>> fit.status.name, fit.gap < 1e-7  # a sum of convex scores is convex
+        ('CERTIFIED', True)
     """
 
     handles: ClassVar = (SimplexForm,)

@@ -100,6 +100,15 @@ class ConvexConcave(Solver[Mixture, RankCvM]):
     Args:
         starts: how many.
         rounds: at most so many.
+
+    Example:
+        >>> import drystone as ds, warnings
+        >>> solver = ds.solvers.ConvexConcave(starts=2)
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")  # ranks alone are not a strict criterion
+        ...     fit = ds.stack(ds.toy.table(200, seed=1), score=ds.RankCvM(), solver=solver)
+        >>> fit.status.name, fit.loss < 1e-3
+        ('CONVERGED', True)
     """
 
     solves: ClassVar = ((Mixture, RankCvM),)

@@ -22,7 +22,16 @@ S = TypeVar("S", bound=Score)
 
 
 class Status(Enum):
-    """How a fit ended, as a sentence."""
+    """How a fit ended, as a sentence.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(200, seed=1))
+        >>> fit.status is ds.solvers.Status.CERTIFIED, fit.status.converged
+        (True, True)
+        >>> print(fit.status)
+        converged: the certificate is within the tolerance
+    """
 
     CERTIFIED = "converged: the certificate is within the tolerance"
     CONVERGED = "converged, without a certificate"
@@ -61,6 +70,13 @@ class Solution:
         note: a sentence for the user, such as why it stopped.
         form: the form that was fitted, where the solver chose among variants.
         choice: which variant that is, in words; empty where there was nothing to choose.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(200, seed=1)
+        >>> solution = ds.solvers.SQP().solve(table, ds.Mixture(), ds.LogScore(), tol=1e-8, seed=0)
+        >>> solution.status.name, solution.params["weights"].round(2)
+        ('CERTIFIED', array([0.14, 0.25, 0.61, 0.  ]))
     """
 
     params: dict[str, np.ndarray]
@@ -94,6 +110,17 @@ class Solver(Spec, ABC, Generic[F, S]):
         handles: the forms it is made for, if it takes any score.
         certifies: whether its results on those carry a proof of how far from the optimum they can be.
         streams: whether it works through tables larger than memory, where the score is a sum over rows.
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> class Best(ds.solvers.Solver):
+        ...     handles = (ds.Mixture,)
+        ...     def minimize(self, table, form, score, tol, seed):
+        ...         alone = [ds.Stacking.single(table.names, name).evaluate(table, score) for name in table.names]
+        ...         params = {"weights": np.eye(table.K)[np.argmin([result["loss"] for result in alone])]}
+        ...         return ds.solvers.Solution(params, None, None, ds.solvers.Status.CONVERGED, table.K)
+        >>> ds.stack(ds.toy.table(200, seed=1), solver=Best()).weights
+        array([0., 0., 1., 0.])
     """
 
     solves: ClassVar[tuple[tuple[type[Form], type[Score]], ...]] = ()
