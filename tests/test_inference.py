@@ -1,6 +1,7 @@
 """The whole way in one call: what is held out, what is stacked, what is refitted, and what is said."""
 
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,14 @@ def test_members_with_weight_are_those_of_a_refit_on_all_rows(posteriors_alone, 
     np.testing.assert_array_equal(inferred.members["nsf-000"].flow.parameters, again.flow.parameters)
     np.testing.assert_array_equal(inferred.held_out["nsf-000"].flow.parameters, before[0].flow.parameters)
     np.testing.assert_array_equal(posteriors_alone.members["nsf-000"].flow.parameters, again.flow.parameters)
+
+
+def test_members_that_are_worse_after_the_second_training_stay_as_they_were(posteriors_alone, rows):
+    member = posteriors_alone.held_out["nsf-000"]
+    spoilt = replace(member, flow=replace(member.flow, parameters=member.flow.parameters + np.float32(0.5)))
+    first, second = (ds.Ensemble([each]) for each in (member, spoilt))
+    assert module._no_worse(first, second, *rows)[0] is member
+    assert module._no_worse(second, first, *rows)[0] is member
 
 
 def test_a_test_set_is_for_the_refitted_members(posteriors_alone):

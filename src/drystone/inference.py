@@ -171,7 +171,7 @@ def infer(
         names = [] if ensemble is None else [name for name in ensemble.names if name in used]
         if ensemble is None or not names:
             return None
-        return ensemble.refit(
+        refitted = ensemble.refit(
             theta,
             y,
             names,
@@ -181,6 +181,7 @@ def infer(
             client=client,
             progress=progress,
         )
+        return _no_worse(ensemble, refitted, theta[rows], y[rows])
 
     refitted = _by_name(again(posteriors, embedding), again(likelihoods, None), normalizer, prior)
     notes.append(
@@ -380,6 +381,19 @@ def _by_name(
     if likelihoods is not None:
         members |= normalizer.members(posteriors, likelihoods, prior)
     return members
+
+
+def _no_worse(before: Ensemble[Any], after: Ensemble[Any], theta: np.ndarray, y: np.ndarray) -> Ensemble[Any]:
+    """Return the refitted members, but those as they were that are worse at rows which they now have seen.
+
+    The last epoch of a training whose parameters are not averaged may be a bad one, and nothing else tells.
+    """
+    members = []
+    for member in after:
+        first = before[before.names.index(member.name)]
+        log_q = [getattr(m, "log_prob", None) or m.log_likelihood for m in (first, member)]
+        members.append(member if log_q[1](theta, y).mean() >= log_q[0](theta, y).mean() else first)
+    return Ensemble(members)
 
 
 def _chosen(table: Table, prior: object, seed: int) -> tuple[Stacking, Stacking, str]:
