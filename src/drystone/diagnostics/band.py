@@ -43,6 +43,12 @@ class Band:
         level: the nominal probability.
         probability: the exact one, a little higher, because counts are integers.
         rows: N.
+
+    Example:
+        >>> import drystone as ds
+        >>> band = ds.diagnostics.ecdf_band(200)
+        >>> band.holds(band.grid[:, None]), band.holds(band.grid[:, None] ** 2)
+        (array([ True]), array([False]))
     """
 
     grid: np.ndarray

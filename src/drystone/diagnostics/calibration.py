@@ -32,6 +32,14 @@ class Calibration:
         band: of the ECDF of as many uniform numbers as there are rows (effective rows, if they are weighted).
         names: of the members.
         parameters: names along the last axis, of θ if it has d entries.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(500, seed=1))
+        >>> print(ds.diagnostics.rank_ecdf(ds.toy.table(200, seed=2), fit))
+        Calibration of 4 members and 2 methods:
+        uniform: outside the band for theta
+        stacked: inside the band
     """
 
     grid: np.ndarray
@@ -92,6 +100,13 @@ def rank_ecdf(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibr
         table: rows that neither members nor fits have seen.
         fits: a stacking, or several by name.
         level: of the band.
+
+    Example:
+        >>> import drystone as ds
+        >>> ecdf = ds.diagnostics.rank_ecdf(ds.toy.table(500, seed=2))
+        >>> middle = ecdf.members[:, len(ecdf.grid) // 2, 0]  # P(rank ≤ ½)
+        >>> dict(zip(ecdf.names, middle.round(1).tolist()))
+        {'right': 0.8, 'left': 0.2, 'narrow': 0.5, 'wide': 0.7}
     """
     return rank_calibration(ranks(table, fits), level)
 
@@ -106,6 +121,13 @@ def coverage(table: Table, fits: Fits = None, *, level: float = 0.95) -> Calibra
         table: rows that neither members nor fits have seen, with at least two draws each.
         fits: a stacking, or several by name.
         level: of the band.
+
+    Example:
+        >>> import drystone as ds
+        >>> coverage = ds.diagnostics.coverage(ds.toy.table(500, seed=2))
+        >>> of_half = coverage.members[:, abs(coverage.grid - 0.5).argmin(), 0]  # of intervals that should cover ½
+        >>> dict(zip(coverage.names, of_half.round(1).tolist()))
+        {'right': 0.3, 'left': 0.3, 'narrow': 0.3, 'wide': 0.9}
     """
     r = ranks(table, fits)
     if r.draws is None:

@@ -42,6 +42,13 @@ class Fault:
         parameter: its name.
         kind: what is wrong.
         size: of a bias, posterior standard deviations; of a width, the factor by which it is off, above 1.
+
+    Example:
+        >>> import drystone as ds
+        >>> faults = ds.diagnostics.faults(ds.toy.table(500, seed=1))
+        >>> for fault in faults["narrow"].clear:
+        ...     print(fault.parameter, fault.kind, fault.size, sep=", ")
+        theta, too narrow, 1.670 ± 0.037
     """
 
     parameter: str
@@ -62,6 +69,14 @@ class Faults:
         bias: posterior standard deviations, + if the posterior lies too high; one estimate per parameter.
         width: spread of the truths over that of the posterior: above 1 if it is too narrow.
         level: probability that an exact posterior is found without fault, in all parameters together.
+
+    Example:
+        >>> import drystone as ds
+        >>> faults = ds.diagnostics.faults(ds.toy.table(500, seed=1))["right"]
+        >>> print(faults.bias[0], faults.width[0], sep=", ")
+        1.044 ± 0.045, 1.002 ± 0.028
+        >>> len(faults.clear)
+        1
     """
 
     parameters: tuple[str, ...]

@@ -25,6 +25,17 @@ class LC2ST:
         null: the same for classifiers trained on swapped pairs, (trials,): as for an exact posterior.
         p_value: share of the null at least as large, counting the statistic itself.
         probability: that each draw is the posterior's, not the truth's, (S,): above ½ where it has too much mass.
+
+    Example:
+        >>> import drystone as ds
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> (theta, y), member = ds.toy.simulate(200, seed=1), ds.toy.MEMBERS["right"]
+        >>> draws, draws_at = member.sample(1, y, seed=1)[0], member.sample(100, y[:1], seed=2)[:, 0]
+        >>> result = ds.diagnostics.lc2st(
+        ...     theta, y, draws, at=y[0], draws_at=draws_at, classifier=LogisticRegression(), trials=20
+        ... )
+        >>> result.null.shape, result.probability.shape, bool(result.statistic > result.null.max())
+        ((20,), (100,), True)
     """
 
     statistic: float
@@ -65,6 +76,17 @@ def lc2st(
         classifier: any scikit-learn classifier with ``predict_proba``; None for a network as in :func:`c2st`.
         trials: classifiers trained under the null; the least p-value is 1/(trials + 1).
         seed: of the swaps and the classifiers.
+
+    Example:
+        >>> import drystone as ds
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> (theta, y), member = ds.toy.simulate(200, seed=1), ds.toy.MEMBERS["right"]
+        >>> draws, draws_at = member.sample(1, y, seed=1)[0], member.sample(100, y[:1], seed=2)[:, 0]
+        >>> result = ds.diagnostics.lc2st(
+        ...     theta, y, draws, at=y[0], draws_at=draws_at, classifier=LogisticRegression(), trials=20
+        ... )
+        >>> print(f"{result.p_value:.3f}")  # the least that 20 trials can give
+        0.048
     """
     require("sklearn", "diagnostics", "a classifier test")
     theta, draws, draws_at = as_numpy(theta), as_numpy(draws), as_numpy(draws_at)

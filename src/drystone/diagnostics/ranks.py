@@ -32,6 +32,13 @@ class Ranks:
         parameters: of θ.
         row_weights: a_n, (N,).
         draws: S, the draws behind each rank, or None where the table does not say; then u = r.
+
+    Example:
+        >>> import drystone as ds
+        >>> ranks = ds.diagnostics.ranks(ds.toy.table(500, seed=1))
+        >>> means = ranks.members.mean((1, 2))  # ½ where there is no bias
+        >>> dict(zip(ranks.names, means.round(1).tolist()))
+        {'right': 0.2, 'left': 0.7, 'narrow': 0.5, 'wide': 0.4}
     """
 
     members: np.ndarray

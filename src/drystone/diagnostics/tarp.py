@@ -41,6 +41,14 @@ def tarp(
 
     Returns:
         curves with one column, named "ball".
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(500, seed=1))
+        >>> print(ds.diagnostics.tarp(ds.toy.table(200, seed=2), fit))
+        Calibration of 4 members and 2 methods:
+        uniform: outside the band for ball
+        stacked: inside the band
     """
     if "draws" not in table.gives:
         raise ValueError(f"TARP needs `draws`; the table gives: {', '.join(sorted(table.gives))}.")
