@@ -32,6 +32,13 @@ def rank_ecdf(table: Table, fits: Fits = None, parameter: int | str = 0, ax: Axe
         fits: a stacking, or several by name.
         parameter: name or position.
         ax: where to draw.
+
+    Example:
+        >>> import drystone as ds
+        >>> table, fit = ds.toy.table(200, seed=2), ds.stack(ds.toy.table(200, seed=1))
+        >>> ax = ds.plots.rank_ecdf(table, fit, parameter="theta")
+        >>> ax.get_legend_handles_labels()[1]
+        ['95% band if exact', '4 members', 'uniform', 'stacked']
     """
     ax, i = axes_or_new(ax), _parameter(parameter, table)
     draw_curves(ax, diagnostics.rank_ecdf(table, fits), i, method_styles(name_fits(fits)), less_diagonal=True)
@@ -59,6 +66,12 @@ def rank_histogram(
         ax: where to draw.
         bins: how many, at most S + 1 for ranks among S draws. Their edges are multiples of 1/(S + 1), so that an
             exact posterior has no teeth; bars are of the same width only if S + 1 is a multiple of their number.
+
+    Example:
+        >>> import drystone as ds
+        >>> ax = ds.plots.rank_histogram(ds.toy.table(200, seed=2), method="narrow", bins=10)
+        >>> ax.get_xlabel()
+        'rank of theta, narrow'
     """
     ax, i = axes_or_new(ax), _parameter(parameter, table)
     r = diagnostics.ranks(table, fits)
@@ -90,6 +103,12 @@ def coverage(table: Table, fits: Fits = None, parameter: int | str | None = None
         fits: a stacking, or several by name.
         parameter: name or position; None for the mean over parameters, for which the band is somewhat too wide.
         ax: where to draw.
+
+    Example:
+        >>> import drystone as ds
+        >>> ax = ds.plots.coverage(ds.toy.table(200, seed=2), ds.stack(ds.toy.table(200, seed=1)))
+        >>> ax.get_legend_handles_labels()[1]
+        ['95% band if exact', '4 members', 'uniform', 'stacked']
     """
     ax, i = axes_or_new(ax), None if parameter is None else _parameter(parameter, table)
     draw_curves(ax, diagnostics.coverage(table, fits), i, method_styles(name_fits(fits)), less_diagonal=False)
@@ -107,6 +126,12 @@ def tarp(table: Table, fits: Fits = None, ax: Axes | None = None, *, seed: int =
         fits: a stacking, or several by name.
         ax: where to draw.
         seed: of the random points.
+
+    Example:
+        >>> import drystone as ds
+        >>> ax = ds.plots.tarp(ds.toy.table(200, seed=2), ds.stack(ds.toy.table(200, seed=1)))
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('credibility of the ball around a random point', 'coverage (all parameters)')
     """
     ax = axes_or_new(ax)
     calibration = diagnostics.tarp(table, fits, seed=seed)

@@ -45,6 +45,14 @@ def pairs(
 
     Returns:
         the axes, (d, d); those above the diagonal are switched off.
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> draws, best = np.random.default_rng(1).normal(size=(2, 500, 2))
+        >>> posteriors = {"stacked": draws, "best": best + 1}
+        >>> axes = ds.plots.pairs(posteriors, parameters=["mass", "age"], truth=[0.0, 0.0])
+        >>> axes.shape, axes[1, 0].get_xlabel(), axes[1, 0].get_ylabel()
+        ((2, 2), 'mass', 'age')
     """
     samples = _checked(draws)
     d = next(iter(samples.values())).shape[-1]

@@ -22,6 +22,13 @@ def weights(fit: Stacking, ax: Axes | None = None, most: int = 20) -> Axes:
         fit: with one set of weights.
         ax: where to draw.
         most: members with a bar of their own; those beyond are summed in one.
+
+    Example:
+        >>> import drystone as ds, tempfile
+        >>> ax = ds.plots.weights(ds.stack(ds.toy.table(200, seed=1)))
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['narrow', 'left', 'right']
+        >>> ax.figure.savefig(f"{tempfile.mkdtemp()}/weights.png")
     """
     w = fit.weights
     heaviest = [int(k) for k in np.argsort(-w, kind="stable") if w[k] > 0]
@@ -49,6 +56,13 @@ def weight_stability(bootstrap: WeightBootstrap, ax: Axes | None = None, most: i
         bootstrap: from :func:`drystone.advise`.
         ax: where to draw.
         most: members shown; of those that ever carry weight, the heaviest.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(200, seed=1)
+        >>> advice = ds.advise(ds.stack(table), table, times=10, subsets=2, folds=2)
+        >>> ds.plots.weight_stability(advice.bootstrap).get_xlabel()
+        'weight, 90% interval of 10 bootstrap refits (dashed: an equal share)'
     """
     order = np.lexsort([-bootstrap.resampled.mean(0), -bootstrap.weights])
     ever = (bootstrap.weights > 0) | (bootstrap.interval(0.1)[:, 1] > 0)
@@ -75,6 +89,13 @@ def comparison(
         metric: one of its metrics, or the name of one.
         ax: where to draw.
         gain: draw the gain over the best member, whose standard error is much smaller, instead of the value.
+
+    Example:
+        >>> import drystone as ds
+        >>> comparison = ds.compare(ds.toy.table(200, seed=1), ds.toy.table(200, seed=2))
+        >>> ax = ds.plots.comparison(comparison, "log density", gain=True)
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['uniform', 'stacked']
     """
     result = comparison.of(metric)
     best = result.methods[BEST]
@@ -106,6 +127,13 @@ def gain_curve(curve: GainCurve, ax: Axes | None = None) -> Axes:
     Args:
         curve: from :func:`drystone.advise`.
         ax: where to draw.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(200, seed=1)
+        >>> advice = ds.advise(ds.stack(table), table, times=2, subsets=2, folds=2)
+        >>> ds.plots.gain_curve(advice.curve).get_xlabel()
+        'members stacked'
     """
     ax = axes_or_new(ax)
     zero = curve.best.value

@@ -27,6 +27,16 @@ class Observation:
         draws: (S, d) by method: "best", "uniform", the fits' names, "exact". S may differ between them. Draws that
             are not finite are left out, and methods of which none are.
         truth: the parameters the observation was simulated with, (d,), or None.
+
+    Example:
+        >>> import drystone as ds, tempfile
+        >>> validation, test = ds.toy.table(200, seed=1), ds.toy.table(200, seed=2)
+        >>> draws = {"left": ds.toy.MEMBERS["left"].sample(500, test.y[:1], seed=1)[:, 0]}
+        >>> seen = ds.report.Observation("the first test row", draws, truth=test.theta[0])
+        >>> path = ds.report.write(f"{tempfile.mkdtemp()}/report.html", validation=validation, test=test,
+        ...                        fits=ds.stack(validation), observations=[seen])
+        >>> "the first test row" in path.read_text()
+        True
     """
 
     label: str
@@ -75,6 +85,13 @@ def observe(
         task: gives exact draws, if it has them.
         draws: how many of each.
         seed: same seed, same draws.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(200, seed=1))
+        >>> observation = ds.report.observe("y = 2", 2.0, ds.toy.MEMBERS, fit, best="narrow", draws=500)
+        >>> {method: draws.shape for method, draws in observation.draws.items()}
+        {'best': (500, 1), 'uniform': (500, 1), 'stacked': (500, 1)}
     """
     fits = name_fits(fits)
     if task is not None and "exact" in fits:
@@ -101,7 +118,15 @@ def observe_row(
     best: str | None = None,
     seed: int = 0,
 ) -> Observation:
-    """Return the same from the draws a table holds for one of its rows, without the members themselves."""
+    """Return the same from the draws a table holds for one of its rows, without the members themselves.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit, test = ds.stack(ds.toy.table(200, seed=1)), ds.toy.table(200, seed=2)
+        >>> observation = ds.report.observe_row("the first test row", test, 0, fit)
+        >>> {method: draws.shape for method, draws in observation.draws.items()}
+        {'uniform': (200, 1), 'stacked': (200, 1)}
+    """
     fits = name_fits(fits)
     at_row = table.select(rows=[row])
     samplers = [name for name, able in zip(table.names, table.has("draws"), strict=True) if able]
