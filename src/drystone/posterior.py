@@ -53,6 +53,16 @@ class StackedPosterior:
         reference: simulations that had no part in the weights, with y, or None: what an observation is held
             against (:meth:`at`).
         default_x: the observation of methods that are given none; see :meth:`set_default_x`.
+
+    Example:
+        >>> import drystone as ds
+        >>> posterior = ds.stack(ds.toy.table(200, seed=1)).posterior(ds.toy.MEMBERS)
+        >>> draws = posterior.sample((1000,), 2.0, seed=1)
+        >>> draws.shape, posterior.log_prob(draws, 2.0).shape
+        ((1000, 1), (1000,))
+        >>> low, high = posterior.interval(2.0, alpha=0.1, seed=1)[0]
+        >>> bool(0 < low < 0.5 and 3 < high < 4)
+        True
     """
 
     fit: Stacking

@@ -58,6 +58,15 @@ class Advice:
         learning: held-out loss against the number of rows.
         calibration: bias and width in each parameter, cross-validated.
         skipped: pieces that are missing, and why.
+
+    Example:
+        >>> import drystone as ds
+        >>> table = ds.toy.table(200, seed=1)
+        >>> advice = ds.advise(ds.stack(table), table, times=10, subsets=2, folds=2)
+        >>> list(advice.frame.index[:3]), advice.more_rows, advice.curve.gain.value > 0
+        (['narrow', 'left', 'right'], 'no', True)
+        >>> print(str(advice).splitlines()[2])
+        - The member hardest to replace is narrow: without it the others lose 0.16... ± 0.0...
     """
 
     fit: Stacking

@@ -64,6 +64,18 @@ def compare(
             by ``Metric(MyScore())``.
         seed: of the choice among the members' draws, and of the bootstrap behind standard errors of ranks and
             coverage.
+
+    Example:
+        >>> import drystone as ds
+        >>> validation, test = ds.toy.table(200, seed=1), ds.toy.table(200, seed=2)
+        >>> fits = {"log": ds.stack(validation), "energy": ds.stack(validation, score=ds.EnergyScore())}
+        >>> comparison = ds.compare(validation, test, fits)
+        >>> for name, method in comparison.of("log density").methods.items():
+        ...     print(name, method.value)
+        best -2.10 ± 0.16
+        uniform -1.581 ± 0.031
+        log -1.542 ± 0.058
+        energy -1.556 ± 0.062
     """
     if set(validation.names) != set(test.names):
         raise ValueError("`validation` and `test` must have the same members.")

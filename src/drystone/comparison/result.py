@@ -71,6 +71,14 @@ class Comparison:
         fits: the stackings that were compared, by name.
         rows: number of test rows.
         skipped: metrics that these tables cannot give, and why.
+
+    Example:
+        >>> import drystone as ds
+        >>> comparison = ds.compare(ds.toy.table(200, seed=1), ds.toy.table(200, seed=2))
+        >>> comparison.best, comparison.rows, [result.metric.name for result in comparison.results][:2]
+        ('narrow', 200, ['log density', 'rank distance D'])
+        >>> print(comparison.of("log density").methods["stacked"].gain)  # over the best member, paired
+        0.56 ± 0.10
     """
 
     results: tuple[MetricResult, ...]

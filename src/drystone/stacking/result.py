@@ -60,6 +60,18 @@ class Stacking:
             ``nonfinite="drop"``, of those that are not finite; row numbers.
         notes: what else the user should know.
         choice: what was chosen where the form leaves it open, as ``weights="auto"`` does; empty otherwise.
+
+    Example:
+        >>> import drystone as ds, tempfile
+        >>> table = ds.toy.table(200, seed=1)
+        >>> fit = ds.stack(table)
+        >>> {name: round(weight, 2) for name, weight in fit.member_weights.items()}
+        {'right': 0.14, 'left': 0.25, 'narrow': 0.61}
+        >>> fit.loss < ds.Stacking.uniform(table.names).evaluate(table)["loss"]
+        True
+        >>> fit.save(path := f"{tempfile.mkdtemp()}/fit.json")
+        >>> ds.Stacking.load(path).weights.round(2)
+        array([0.14, 0.25, 0.61, 0.  ])
     """
 
     form: Form

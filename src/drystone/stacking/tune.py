@@ -27,6 +27,13 @@ class Tuned:
         value: the strength with the least metric.
         fit: the stacking with that strength, on all rows.
         frame: one row per strength: value, metric (mean over folds), se (over folds).
+
+    Example:
+        >>> import drystone as ds
+        >>> def score(strength): return ds.LogScore() + strength * ds.EnergyScore()
+        >>> tuned = ds.tune(ds.toy.table(100, seed=1), score, [0.0, 1.0, 10.0], folds=2)
+        >>> list(tuned.frame.columns), tuned.fit.score == score(tuned.value)
+        (['value', 'metric', 'se'], True)
     """
 
     value: float
