@@ -15,6 +15,14 @@ def solvers():
     return "\n".join(lines)
 
 
+def peers():
+    lines = ["| N | K | peer | peer / ours | its loss − ours |", "|---|---|---|---|---|"]
+    for row in json.loads((RESULTS / "peers.json").read_text()):
+        excess = "0" if abs(row["excess"]) < 1e-12 else f"{row['excess']:.0e}"
+        lines.append(f"| {row['N']:,} | {row['K']} | {row['peer']} | {row['ratio']:.1f} | {excess} |")
+    return "\n".join(lines)
+
+
 def training():
     epoch, sweep, inference = (
         json.loads((RESULTS / f"training-{part}.json").read_text())[part]
@@ -86,7 +94,7 @@ def blocks():
     return "\n".join(lines)
 
 
-TABLES = {"solvers": solvers, "training": training, "sizes": sizes, "blocks": blocks, "billion": billion}
+TABLES = {"solvers": solvers, "peers": peers, "training": training, "sizes": sizes, "blocks": blocks, "billion": billion}
 
 if __name__ == "__main__":
     print(TABLES[sys.argv[1]]())

@@ -17,6 +17,8 @@ GUIDE = (Path(__file__).parent.parent / "docs" / "cluster.md").read_text()
 SLURM, MEMBER, COLLECT, WRITE = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 (CONFIGURATION,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
 
+GENERATED = {"scaling.md": ("sizes", "blocks", "billion"), "benchmarks.md": ("peers", "solvers", "training")}
+
 
 def test_the_slurm_configuration_is_one():
     # As Dask reads a file: over the defaults.
@@ -81,9 +83,12 @@ def test_a_job_array_is_collected_as_the_guide_says(tmp_path, monkeypatch):
     assert names["fit"].names == ("member_0", "member_1", "member_2")
 
 
-@pytest.mark.parametrize("name", ["sizes", "blocks", "billion"])
-def test_the_tables_of_the_scaling_page_are_those_of_the_results(name):
+@pytest.mark.parametrize(
+    ("guide", "name"),
+    [(guide, name) for guide, names in GENERATED.items() for name in names],
+)
+def test_the_tables_of_benchmarks_are_those_of_the_results(guide, name):
     root = Path(__file__).parent.parent
-    page = (root / "docs" / "scaling.md").read_text()
+    page = (root / "docs" / guide).read_text()
     (found,) = re.findall(rf"<!-- {name}:.*?-->\n(.*?)\n<!-- /{name} -->", page, re.DOTALL)
     assert found == runpy.run_path(str(root / "benchmarks" / "table.py"))["TABLES"][name]()
