@@ -1,10 +1,10 @@
 """Weights by log score against the strongest peers, in processor time: `python benchmarks/peers.py`.
 
-R's mixsqp (Debian's r-cran-mixsqp and libopenblas0-serial, without which R is several times slower; left out where there is
-no Rscript), Clarabel with exponential cones (pip install clarabel), expectation–maximization, and SciPy's SLSQP with our
-exact gradient, on the same densities and one thread. Each has its own settings and tolerance; what it reached is given as
-the excess of its loss over ours. Time is processor time per call, the least of several repetitions, without start-up and
-reading. Results go to benchmarks/results/peers.json.
+R's mixsqp (Debian's r-cran-mixsqp and libopenblas0-serial, without which R is several times slower; left out
+where there is no Rscript), Clarabel with exponential cones (pip install clarabel), EM, and SciPy's SLSQP with our
+exact gradient, on the same densities and one thread. Each has its own settings and tolerance; what it reached is
+given as the excess of its loss over ours. Time is processor time per call, the least of several repetitions,
+without start-up and reading. Results go to benchmarks/results/peers.json.
 """
 
 import os
@@ -24,10 +24,10 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from solvers import members
 
 import drystone as ds
 from drystone.solvers.log_score import log_loss
+from solvers import members
 
 RESULTS = Path(__file__).parent / "results" / "peers.json"
 MIXSQP = """
@@ -85,7 +85,9 @@ def clarabel(table, repetitions):
     settings = solver.DefaultSettings()
     settings.verbose, settings.max_threads = False, 1
     P = sparse.csc_matrix((K + N, K + N))
-    seconds, answer = processor_time(lambda: solver.DefaultSolver(P, q, A, b, kinds, settings).solve(), repetitions)
+    seconds, answer = processor_time(
+        lambda: solver.DefaultSolver(P, q, A, b, kinds, settings).solve(), repetitions
+    )
     return seconds, np.array(answer.x[:K])
 
 
