@@ -45,8 +45,11 @@ def from_bayesflow(
         error: See :func:`drystone.adapters.restrict`.
 
     Example:
-        ``from_bayesflow(workflow, parameters={"rate": 1, "shape": 2}, condition="counts")``: θ is (rate, shape_0,
-        shape_1).
+        >>> import drystone as ds
+        >>> member = ds.adapters.from_bayesflow(  # doctest: +SKIP
+        ...     workflow, parameters={"rate": 1, "shape": 2}, condition="counts"  # θ is (rate, shape_0, shape_1)
+        ... )
+        >>> table = ds.tabulate({"bayesflow": member}, theta, y)  # doctest: +SKIP
     """
     if target not in ("posterior", "likelihood"):
         raise ValueError(f"`target` must be 'posterior' or 'likelihood'; got {target!r}.")

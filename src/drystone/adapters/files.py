@@ -224,6 +224,14 @@ def from_files(
         missing: "raise" if a file is missing, cannot be read or differs from the others, or "drop" it, warn, and
             list it in ``table.left_out``; either way all such files are named.
         parameters: Names of the parameters.
+
+    Example:
+        >>> import drystone as ds, tempfile
+        >>> (theta, y), directory = ds.toy.simulate(20, seed=1), tempfile.mkdtemp()
+        >>> for name, member in ds.toy.MEMBERS.items():  # one job each, on a cluster say
+        ...     ds.adapters.to_file(f"{directory}/{name}.npz", theta=theta, log_q=member.log_prob(theta, y))
+        >>> ds.adapters.from_files(f"{directory}/*.npz", expected=4)
+        Table(K=4 members, N=20 simulations, d=1 parameters; gives log_q)
     """
     if missing not in ("raise", "drop"):
         raise ValueError(f'`missing` must be "raise" or "drop"; got {missing!r}.')

@@ -89,6 +89,14 @@ def from_ratio(log_ratio: Callable[[np.ndarray, np.ndarray], ArrayLike]) -> Func
 
     Args:
         log_ratio: theta (N, d) and y (N, ...) to the log ratios of the paired rows, (N,), up to a term in y.
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.toy.simulate(3, seed=1)
+        >>> member = ds.adapters.from_ratio(lambda theta, y: -((y - theta) ** 2).sum(1) / 2)
+        >>> posterior = ds.normalize({"ratio": member}, prior=([-10.0], [10.0]))["ratio"]
+        >>> posterior.sample(10, y, seed=1).shape
+        (10, 3, 1)
     """
     if not callable(log_ratio):
         raise TypeError(f"`log_ratio` must be a function; got {type(log_ratio).__name__}.")

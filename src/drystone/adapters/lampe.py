@@ -18,6 +18,13 @@ def from_lampe(estimator: nn.Module, *, prior: object = None, error: float = 0.0
         estimator: The trained estimator; it is put into evaluation mode.
         prior: Restrict the member to the support of this prior; see :func:`drystone.adapters.restrict`.
         error: See :func:`drystone.adapters.restrict`.
+
+    Example:
+        >>> import drystone as ds
+        >>> import lampe  # doctest: +SKIP
+        >>> estimator = lampe.inference.NPE(theta_dim=2, x_dim=3)  # doctest: +SKIP
+        >>> member = ds.adapters.from_lampe(estimator, prior=([-1, -1], [1, 1]))  # doctest: +SKIP
+        >>> table = ds.tabulate({"lampe": member}, theta, y)  # doctest: +SKIP
     """
     flow = getattr(estimator, "flow", None)
     if not isinstance(estimator, nn.Module) or not callable(flow):

@@ -30,7 +30,16 @@ FOREIGN = ("bayesflow", "lampe", "sbi", "zuko")
 
 
 class Density(Protocol):
-    """A member with a density q(θ | y); without a sampler the table lacks the statistics of draws."""
+    """A member with a density q(θ | y); without a sampler the table lacks the statistics of draws.
+
+    Example:
+        >>> import drystone as ds, scipy.stats
+        >>> class Laplace:
+        ...     def log_prob(self, theta, y): return scipy.stats.laplace.logpdf(theta, y).sum(1)
+        >>> theta, y = ds.toy.simulate(20, seed=1)
+        >>> ds.tabulate({"laplace": Laplace()}, theta, y, draws=0)
+        Table(K=1 members, N=20 simulations, d=1 parameters; gives log_q)
+    """
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray, /) -> np.ndarray | torch.Tensor:
         """Return log q(θ_n | y_n), (N,), for paired rows theta (N, d) and y (N, ...)."""
@@ -38,7 +47,19 @@ class Density(Protocol):
 
 
 class Sampler(Protocol):
-    """A member that draws from q(θ | y); without a density the table lacks ``log_q``."""
+    """A member that draws from q(θ | y); without a density the table lacks ``log_q``.
+
+    Example:
+        >>> import drystone as ds, numpy as np, warnings
+        >>> class Chains:
+        ...     def sample(self, n, y, seed): return np.random.default_rng(seed).normal(y, size=(n, *y.shape))
+        >>> theta, y = ds.toy.simulate(20, seed=1)
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")  # "the rows of chains are without `log_q` …"
+        ...     table = ds.tabulate({"chains": Chains(), **ds.toy.MEMBERS}, theta, y)
+        >>> table.has("log_q")
+        array([False,  True,  True,  True,  True])
+    """
 
     def sample(self, n: int, y: np.ndarray, /, *args: Any, **kwargs: Any) -> np.ndarray | torch.Tensor:
         """Return n draws from q(· | y_i) for each row of y (N, ...), (n, N, d).
@@ -49,7 +70,17 @@ class Sampler(Protocol):
 
 
 class Member(Density, Sampler, Protocol):
-    """A member with both a density and a sampler."""
+    """A member with both a density and a sampler.
+
+    Example:
+        >>> import drystone as ds, numpy as np, scipy.stats
+        >>> class Normal:
+        ...     def log_prob(self, theta, y): return scipy.stats.norm.logpdf(theta, y).sum(1)
+        ...     def sample(self, n, y, seed): return np.random.default_rng(seed).normal(y, size=(n, *y.shape))
+        >>> theta, y = ds.toy.simulate(20, seed=1)
+        >>> ds.tabulate({"normal": Normal()}, theta, y)
+        Table(K=1 members, N=20 simulations, d=1 parameters; gives interval, log_q, mean, moments, rank)
+    """
 
 
 def draw(posterior: Sampler, n: int, y: np.ndarray, seed: int) -> np.ndarray:

@@ -66,6 +66,18 @@ def from_sbi(
     Returns:
         a member: ``sample(n, y, seed)`` and, where sbi has a normalised density, ``log_prob(theta, y)``; or a
         likelihood member, ``log_likelihood(theta, y)``, for :func:`drystone.normalize`.
+
+    Example:
+        >>> import drystone as ds, torch
+        >>> from sbi.inference.posteriors import DirectPosterior
+        >>> from sbi.neural_nets import posterior_nn
+        >>> from sbi.utils import BoxUniform
+        >>> theta, y = (torch.as_tensor(array, dtype=torch.float32) for array in ds.toy.simulate(100, seed=1))
+        >>> prior = BoxUniform(torch.tensor([-20.0]), torch.tensor([20.0]))
+        >>> posterior = DirectPosterior(posterior_nn("mdn")(theta, y), prior)  # or inference.build_posterior()
+        >>> member = ds.adapters.from_sbi(posterior)
+        >>> member.sample(10, y[:5].numpy(), seed=1).shape
+        (10, 5, 1)
     """
     require("sbi", "sbi", "from_sbi")
     from sbi.inference import EnsemblePosterior, ImportanceSamplingPosterior, MCMCPosterior, RejectionPosterior
