@@ -103,6 +103,14 @@ def infer(
         workers: As in :func:`drystone.train`.
         client: As in :func:`drystone.train`.
         progress: As in :func:`drystone.train`.
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.toy.simulate(400, seed=1)
+        >>> prior = ds.tasks.Normal([0.0], [10**0.5])
+        >>> result = ds.infer(theta, y, prior=prior, members=1, target="posterior", epochs=1, workers=1)
+        >>> result.posterior.sample((1000,), y[0], seed=1).shape
+        (1000, 1)
     """
     if target not in ("both", "posterior", "likelihood"):
         raise ValueError(f"`target` must be 'both', 'posterior' or 'likelihood'; got {target!r}.")
@@ -232,6 +240,16 @@ class Inference:
         notes: what the user should know.
         crossed: the fit with weights by cross-fitting, for the rows of ``table``.
         held_out: the members before refitting.
+
+    Example:
+        >>> import drystone as ds
+        >>> (theta, y), prior = ds.toy.simulate(400, seed=1), ds.tasks.Normal([0.0], [10**0.5])
+        >>> test, settings = ds.toy.simulate(100, seed=2), {"members": 1, "target": "posterior", "epochs": 1}
+        >>> result = ds.infer(theta, y, prior=prior, test=test, workers=1, **settings)
+        >>> list(result.members), result.comparison.rows, result.frame["kind"].tolist()
+        (['nsf-000'], 100, ['posterior'])
+        >>> print(result.notes[0])
+        Stacked as a mixture: ...
     """
 
     posterior: StackedPosterior

@@ -82,6 +82,15 @@ def distill(
 
     Returns:
         The posteriors, as :func:`drystone.train` returns them, with names that begin with ``distilled-``.
+
+    Example:
+        >>> import drystone as ds, numpy as np
+        >>> class Noise:
+        ...     def log_likelihood(self, theta, y): return -((y - theta) ** 2).sum(1) / 2
+        ...     def simulate(self, theta, seed): return np.random.default_rng(seed).normal(theta)
+        >>> prior = ds.tasks.Normal([0.0], [1.0])
+        >>> ds.distill([Noise()], prior=prior, n=100, members=1, family="maf", epochs=1, workers=1)
+        Ensemble(1 members: distilled-maf-000)
     """
     checked = checked_likelihoods(likelihoods)
     w = _weights(weights, checked)

@@ -33,13 +33,21 @@ M = TypeVar("M", bound=TrainedMember | TrainedLikelihood)
 class Ensemble(Sequence[M], Generic[M]):
     """A sequence of trained members: posteriors, each a :class:`drystone.adapters.Member`, or likelihoods.
 
+    Its methods evaluate all members at once: ``log_prob`` and ``sample``, or ``log_likelihood`` of likelihoods.
+
     Args:
         members: The members, with unique names.
         diverged: Names of members that diverged twice in training and were left out.
 
     Example:
-        ``ensemble[3].log_prob(theta, y)`` is the density of one member, ``ensemble.log_prob(theta, y)`` of all;
-        for likelihoods ``ensemble.log_likelihood(theta, y)``.
+        >>> import drystone as ds, tempfile
+        >>> theta, y = ds.toy.simulate(100, seed=1)
+        >>> ensemble = ds.train(theta, y, members=2, family="maf", epochs=1, workers=1)
+        >>> ensemble[0].log_prob(theta, y).shape, ensemble.log_prob(theta, y).shape  # of one member, of all
+        ((100,), (2, 100))
+        >>> ensemble.save(directory := tempfile.mkdtemp())
+        >>> ds.Ensemble.load(directory).names
+        ('maf-000', 'maf-001')
     """
 
     def __init__(self, members: Iterable[M | storage.Stored], diverged: Sequence[str] = ()) -> None:

@@ -36,6 +36,14 @@ class Configuration:
         ema_decay: Decay of the exponential moving average of the parameters, which the member has: after each
             epoch this share of the average stays, and the rest is replaced by the epoch's parameters. 0 is no
             averaging.
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.toy.simulate(100, seed=1)
+        >>> sweep = [ds.Configuration("maf", transforms=2, units=units) for units in (8, 16)]
+        >>> ensemble = ds.train(theta, y, sweep=sweep, epochs=1, workers=1)
+        >>> ensemble.frame["units"].tolist()
+        [8, 16]
     """
 
     family: Family = FAMILY

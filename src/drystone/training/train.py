@@ -123,6 +123,15 @@ def train(
     Returns:
         The members that did not diverge, in order. A member that diverges is trained again with a tenth of its
         learning rate; if it diverges again, a :class:`drystone.ConvergenceWarning` names it.
+
+    Example:
+        >>> import drystone as ds
+        >>> theta, y = ds.toy.simulate(100, seed=1)
+        >>> ensemble = ds.train(theta, y, members=2, family="maf", epochs=1, workers=1)
+        >>> ensemble
+        Ensemble(2 members: maf-000, maf-001)
+        >>> ensemble.sample(10, y[:5], seed=1).shape
+        (2, 10, 5, 1)
     """
     theta, y = simulations(theta, y, embedding is not None)
     _check_engine(engine, embedding is not None, device)
