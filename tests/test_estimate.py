@@ -8,6 +8,8 @@ from drystone.estimate import (
     bootstrap_weights,
     effective_number,
     effective_rows,
+    half_sample_error,
+    half_samples,
     mean_over_folds,
     mean_over_rows,
     standard_error,
@@ -67,3 +69,40 @@ def test_effective_numbers_of_equal_weights_are_their_number():
     assert effective_number(np.full(7, 1 / 7)) == pytest.approx(7)
     assert effective_rows(np.full(7, 1 / 7)) == pytest.approx(7)
     assert effective_rows(np.array([0.5, 0.5, 0.0])) == pytest.approx(2)
+
+
+def cramer_von_mises(ranks, weightings):
+    """D of some ranks under each weighting of them."""
+    order = np.argsort(ranks)
+    r = ranks[order]
+    return np.array([(a * (r - np.cumsum(a) + a / 2) ** 2 + a**3 / 12).sum() for a in weightings[:, order]])
+
+
+@pytest.mark.parametrize("power", [1.0, 1.4])
+def test_half_sample_errors_of_paired_squared_distances_match_their_spread_at_zero_and_away_from_it(power):
+    """At 0 the bootstrap's error is √3 too large: its linear part has the noise of the rows once more."""
+    rng, N = np.random.default_rng(5), 200
+    equal, gains, errors = np.full((1, N), 1 / N), [], []
+    for seed in range(150):
+        weightings = np.vstack([equal, half_samples(equal[0], 50, seed)])
+        one, other = (cramer_von_mises(ranks, weightings) for ranks in (rng.random(N), rng.random(N) ** power))
+        gains.append((other - one)[0])
+        errors.append(half_sample_error(gains[-1], (other - one)[1:]))
+    assert np.median(errors) / np.std(gains, ddof=1) == pytest.approx(1, abs=0.3)
+    assert np.sqrt(np.mean(np.square(errors))) / np.std(gains, ddof=1) < 1.4
+
+
+def test_half_samples_are_halves_and_their_complements():
+    a = np.array([0.1, 0.2, 0.3, 0.4])
+    one, other = np.split(half_samples(a, 20, seed=0), 2)
+    assert ((one > 0) != (other > 0)).all()
+    assert ((one > 0).sum(1) == 2).all()
+    np.testing.assert_allclose(one.sum(1), 1)
+    mean = np.random.default_rng(0).normal(size=4)
+    assert half_sample_error(a @ mean, np.full(40, a @ mean)) == 0
+
+
+def test_half_sample_errors_of_a_mean_are_its_standard_error():
+    rows, a = np.random.default_rng(0).normal(size=500), np.full(500, 1 / 500)
+    error = half_sample_error(a @ rows, half_samples(a, 2000, seed=1) @ rows)
+    assert error == pytest.approx(standard_error(rows, a), rel=0.05)

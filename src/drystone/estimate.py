@@ -1,4 +1,4 @@
-"""Estimates with standard errors: means over weighted rows and folds, the bootstrap, and how they are printed."""
+"""Estimates with standard errors: means over rows and folds, resampled rows, and how they are printed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ __all__ = [
     "bootstrap_weights",
     "effective_number",
     "effective_rows",
+    "half_sample_error",
+    "half_samples",
     "mean_over_folds",
     "mean_over_rows",
     "split_folds",
@@ -95,6 +97,38 @@ def bootstrap_weights(a: np.ndarray, times: int, seed: int) -> Iterator[np.ndarr
     for _ in range(times):
         weights = rng.multinomial(N, np.full(N, 1 / N)) * a
         yield weights / weights.sum()
+
+
+def half_samples(a: np.ndarray, times: int, seed: int) -> np.ndarray:
+    """Return row weights of random halves of the rows, and below them those of the other halves, (2 times, N)."""
+    rng, N = np.random.default_rng(seed), len(a)
+    sign = rng.permuted(np.tile(np.where(np.arange(N) % 2, -1, 1), (times, 1)), axis=1)
+    weights = (1 + np.concatenate([sign, -sign])) * a
+    return weights / weights.sum(1, keepdims=True)
+
+
+def half_sample_error(value: float, halves: np.ndarray) -> float:
+    r"""Return the standard error of a statistic from its values on half-samples and on their complements.
+
+    A statistic of N rows is T = τ + L + Q, with a part L that is linear and a part Q that is quadratic in the
+    noise of the rows. A squared distance is all Q where the true distance is 0. Resampled rows have both about the
+    value observed,
+
+    .. math::
+        L_b = \tfrac12 (T_b - T_b'), \qquad Q_b = \tfrac12 (T_b + T_b') - T,
+
+    but their L also has the noise that the value observed has: E Var(L_b) = Var(L) + 2 Var(Q). So
+
+    .. math::
+        \mathrm{Var}(T) = \mathrm{Var}(L_b) - \mathrm{Var}(Q_b), \text{ but at least } \mathrm{Var}(Q_b).
+
+    Args:
+        value: T, on all rows.
+        halves: T_b on some halves of the rows, then T_b' on the other halves, (2B,).
+    """
+    one, other = np.split(halves, 2)
+    linear, quadratic = np.var((one - other) / 2, ddof=1), np.var((one + other) / 2 - value, ddof=1)
+    return float(np.sqrt(max(linear - quadratic, quadratic)))
 
 
 def effective_number(weights: np.ndarray) -> float:

@@ -215,7 +215,7 @@ def test_a_score_of_the_users_own_becomes_a_metric():
     draws = ds.Stacking.uniform(test.names).view(test).independent_draws().numpy()
     uniform = np.abs(test.theta - draws.mean(1)).mean(1)
     assert largest.methods["uniform"].value.value == pytest.approx(uniform.max())
-    # A bootstrap sample misses the worst row with probability 1/e: so there is a spread, and it is no mean's.
+    # A half-sample misses the worst row with probability 1/2: so there is a spread, and it is no mean's.
     assert largest.methods["uniform"].value.se > 0
 
 
@@ -258,7 +258,7 @@ def test_fits_that_a_metric_cannot_compare_are_listed_with_the_reason():
     }
 
 
-def test_statistics_of_a_bootstrapped_metric_are_computed_once(monkeypatch):
+def test_statistics_of_a_resampled_metric_are_computed_once(monkeypatch):
     validation, test = ds.toy.table(100, seed=1, draws=30), ds.toy.table(100, seed=2, draws=30)
     fit, calls = ds.stack(validation, ds.SampleAggregation("diagonal"), ds.EnergyScore()), []
     view = type(fit.view(test))

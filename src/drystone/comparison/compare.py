@@ -31,7 +31,7 @@ from drystone.comparison.methods import (
 )
 from drystone.comparison.metric import METRICS, Metric
 from drystone.comparison.result import Comparison, MethodResult, MetricResult
-from drystone.estimate import Estimate, bootstrap_weights, standard_error
+from drystone.estimate import Estimate, half_sample_error, half_samples, standard_error
 from drystone.forms import Mixture, View
 from drystone.scores import EnergyScore, LogScore, Score
 from drystone.scores.score import row_scores
@@ -42,8 +42,8 @@ from drystone.table.nonfinite import count_nonfinite, drop_zero_weight_rows, nam
 
 __all__ = ["compare"]
 
-# Bootstrap samples of the rows behind the standard error of a metric that is not a mean over rows.
-BOOTSTRAP = 200
+# Halves of the rows behind the standard error of a metric that is not a mean over rows.
+HALVES = 100
 
 
 def compare(
@@ -62,8 +62,8 @@ def compare(
         fits: stackings by name; None for one by the log score (by energy if the table has no densities).
         metrics: what to compare by; those that the tables cannot give are skipped. A score of your own becomes one
             by ``Metric(MyScore())``.
-        seed: of the choice among the members' draws, and of the bootstrap behind standard errors of ranks and
-            coverage.
+        seed: of the choice among the members' draws, and of the halves of the rows behind standard errors of
+            ranks and coverage.
 
     Example:
         >>> import drystone as ds
@@ -155,14 +155,14 @@ class _TestRows:
     Attributes:
         table: the rows.
         fits: the stackings by name.
-        weightings: row weights of bootstrap samples, (B, N): the same for every method, which pairs the gains.
+        weightings: row weights of half-samples, (2B, N): the same for every method, which pairs the gains.
         views: the fits.
         uniform_ends: uniform weights of aggregated intervals.
     """
 
     def __init__(self, table: Table, fits: Mapping[str, Stacking], seed: int) -> None:
         self.table, self.fits, self.seed = table, fits, seed
-        self.weightings = np.stack(list(bootstrap_weights(table.row_weights, BOOTSTRAP, seed)))
+        self.weightings = half_samples(table.row_weights, HALVES, seed)
         self.views = {name: drawn(fit, table, seed) for name, fit in fits.items()}
         self.uniform_ends = UniformEnds(table)
         self._mixtures: dict[bytes, DrawnView] = {}
@@ -236,7 +236,7 @@ class _Measured:
     Attributes:
         metric: what was measured.
         value: on the test rows.
-        spread: values of the rows, (N,), or values on bootstrap samples, (B,).
+        spread: values of the rows, (N,), or values on half-samples, (2B,).
         by_row: whether it is the former: whether the metric is a mean over rows.
         row_weights: a_n, (N,).
     """
@@ -250,17 +250,18 @@ class _Measured:
     @property
     def estimate(self) -> Estimate:
         """The value with its standard error."""
-        return Estimate(self.value, self._error(self.spread))
+        return Estimate(self.value, self._error(self.value, self.spread))
 
     def gain_over(self, other: _Measured) -> Estimate:
         """Return how much better this is than ``other``, with the standard error of the paired difference."""
-        return Estimate(self.metric.sign * (other.value - self.value), self._error(self.spread - other.spread))
+        gain = self.metric.sign * (other.value - self.value)
+        return Estimate(gain, self._error(self.value - other.value, self.spread - other.spread))
 
-    def _error(self, spread: np.ndarray) -> float:
-        """Return the standard error of a mean over rows, or over bootstrap samples; NaN of a single row."""
+    def _error(self, value: float, spread: np.ndarray) -> float:
+        """Return the standard error of a mean over rows, or from half-samples; NaN of a single row."""
         if self.by_row:
             return standard_error(spread, self.row_weights)
-        return float("nan") if self.row_weights.max() >= 1 else float(np.std(spread, ddof=1))
+        return float("nan") if self.row_weights.max() >= 1 else half_sample_error(value, spread)
 
 
 def _measure(metric: Metric, view: View, weightings: np.ndarray) -> _Measured:

@@ -168,6 +168,11 @@ class Form(Spec, ABC):
 
     # ── its fit ──────────────────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def chooses(self) -> bool:
+        """Whether cross-validation chooses among variants of it; the result then may have no certificate."""
+        return False
+
     def default_solver(self) -> Solver | None:
         """Return the solver of a form of your own; None for those registered in ``drystone.solvers.table1``."""
         return None

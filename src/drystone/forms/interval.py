@@ -66,6 +66,11 @@ class IntervalAggregation(Form):
         if not 0 <= self.ridge < np.inf:
             raise ValueError(f"`ridge` must be ≥ 0; got {self.ridge}.")
 
+    @property
+    def chooses(self) -> bool:
+        """Whether the constraints on the weights are left to cross-validation."""
+        return self.weights == "auto"
+
     def combine(self, params: Params, table: Table, softness: Tensor | float = 0.0) -> IntervalView:
         """Return the aggregated intervals on the rows of ``table``."""
         return IntervalView(self, params, table, softness)

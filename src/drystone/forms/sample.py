@@ -34,8 +34,8 @@ class SampleAggregation(Form):
     Args:
         structure: of W_k: "scalar" (a number times the identity), "diagonal", "full" (the paper's), or "auto": the
             one of these, and how far it is fitted, that does best in cross-validation within the rows it is fitted
-            to. If none does clearly better than the best member or all members with the same weight, the result is
-            that, as a :class:`Mixture`.
+            to. If none does clearly better than all members with the same weight, the best member and a fitted
+            mixture, the result is the best one of these, as a :class:`Mixture`.
         draws: how many of the table's draws are used at most, for what draws are needed for.
         holdout: the share of held-out rows that say after how many steps a fit by gradient stops before it
             overfits; it is then fitted to all rows. 0 to fit until it converges. "auto" cross-validates instead.
@@ -58,6 +58,11 @@ class SampleAggregation(Form):
             raise ValueError(f"`structure` must be one of {', '.join(STRUCTURES)}, auto; got {self.structure!r}.")
         if not 0 <= self.holdout < 1:
             raise ValueError(f"`holdout` must be in [0, 1); got {self.holdout}.")
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the structure is left to cross-validation."""
+        return self.structure == "auto"
 
     def requires(self, statistic: str) -> str:
         """Return the statistic itself for moments, which follow from the members'; else draws."""

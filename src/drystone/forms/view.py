@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from drystone.table import Statistic, Table, blocks
 if TYPE_CHECKING:
     from drystone.forms.form import Form
 
-__all__ = ["GatheredView", "Params", "View", "as_tensors", "members_in_use", "view_of"]
+__all__ = ["GatheredView", "JoinedView", "Params", "View", "as_tensors", "members_in_use", "view_of"]
 
 # Parameters of a form, by name, as it combines with them.
 Params = Mapping[str, Tensor]
@@ -145,7 +145,52 @@ class View:
         return IntractableError(f"{type(self).__name__} does not give `{statistic}`.")
 
 
-class GatheredView(View):
+class PartsView(View):
+    """What parts of the rows give, one after the other."""
+
+    def _each(self, name: str, *arguments: Any) -> list[Any]:
+        """Return a statistic of each part."""
+        raise NotImplementedError
+
+    def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both for each row: (N,), (N,)."""
+        to_truth, spread = zip(*self._each("distances_by_row", most, scale), strict=True)
+        return torch.cat(to_truth), torch.cat(spread)
+
+    def log_q(self) -> Tensor:
+        """Log density, (N,)."""
+        return torch.cat(self._each("log_q"))
+
+    def rank(self, statistic: Statistic | None = None) -> Tensor:
+        """Return ranks, (N, d)."""
+        return torch.cat(self._each("rank", statistic))
+
+    def mean(self) -> Tensor:
+        """Return means, (N, d)."""
+        return torch.cat(self._each("mean"))
+
+    def error(self) -> Tensor:
+        """Return θ_n − μ_n, (N, d)."""
+        return torch.cat(self._each("error"))
+
+    def cov(self) -> Tensor:
+        """Return covariances, (N, d, d)."""
+        return torch.cat(self._each("cov"))
+
+    def interval(self, alpha: float) -> Tensor:
+        """Return ends of intervals, (N, d, 2)."""
+        return torch.cat(self._each("interval", alpha))
+
+    def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
+        """Return draws, (N, n, d)."""
+        return torch.cat(self._each("draws", n, seed))
+
+    def independent_rank(self, seed: int = 0) -> Tensor:
+        """Return (N, d)."""
+        return torch.cat(self._each("independent_rank", seed))
+
+
+class GatheredView(PartsView):
     """What a form gives on each block, one after the other; means over rows are summed and never held by row.
 
     Args:
@@ -176,31 +221,6 @@ class GatheredView(View):
         to_truth, spread = blocks.total(self.table, _statistic, self.form, self.params, "distances", most, scale)
         return to_truth, spread
 
-    def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both for each row: (N,), (N,)."""
-        to_truth, spread = zip(*self._each("distances_by_row", most, scale), strict=True)
-        return torch.cat(to_truth), torch.cat(spread)
-
-    def log_q(self) -> Tensor:
-        """Log density, (N,)."""
-        return torch.cat(self._each("log_q"))
-
-    def rank(self, statistic: Statistic | None = None) -> Tensor:
-        """Return ranks, (N, d)."""
-        return torch.cat(self._each("rank", statistic))
-
-    def mean(self) -> Tensor:
-        """Return means, (N, d)."""
-        return torch.cat(self._each("mean"))
-
-    def cov(self) -> Tensor:
-        """Return covariances, (N, d, d)."""
-        return torch.cat(self._each("cov"))
-
-    def interval(self, alpha: float) -> Tensor:
-        """Return ends of intervals, (N, d, 2)."""
-        return torch.cat(self._each("interval", alpha))
-
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
         """Return draws, (N, n, d), if those of all rows fit into memory."""
         return self.form.combine(self.params, blocks.load(self.table, {self.form.requires("draws")})).draws(
@@ -213,12 +233,28 @@ class GatheredView(View):
         draws = blocks.concatenated(self.table, size, "draws", _independent_draws, self.form, self.params, seed)
         return torch.as_tensor(draws[0])
 
-    def independent_rank(self, seed: int = 0) -> Tensor:
-        """Return (N, d)."""
-        return torch.cat(self._each("independent_rank", seed))
-
     def _each(self, name: str, *arguments: Any) -> list[Any]:
         return list(blocks.each(self.table, _statistic, self.form, self.params, name, *arguments))
+
+
+class JoinedView(PartsView):
+    """Posteriors on parts of the rows, such as fits that have not seen them, as one posterior on all rows.
+
+    Args:
+        table: all rows, in the order of the parts.
+        parts: views of the same form.
+    """
+
+    def __init__(self, table: Table, parts: Sequence[View]) -> None:
+        super().__init__(table)
+        self.parts, self.S = parts, parts[0].S
+        self._cache: dict[Hashable, list[Any]] = {}
+
+    def _each(self, name: str, *arguments: Any) -> list[Any]:
+        key = (name, *(tuple(x.tolist()) if isinstance(x, Tensor) else x for x in arguments))
+        if key not in self._cache:  # reweighted views share it
+            self._cache[key] = [getattr(part, name)(*arguments) for part in self.parts]
+        return self._cache[key]
 
 
 def _mean_of(block: Table, form: Form, params: Params, rows: Callable[[View], Tensor]) -> tuple[Tensor]:

@@ -56,7 +56,7 @@ class RankCvM(Score):
         return q.average((r - u) ** 2).mean() + (a**3).sum() / 12
 
     def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
-        """Return the distance on each sample, (B,); ranks are sorted once for all."""
+        """Return the distance on each sample, (2B,); ranks are sorted once for all."""
         r = q.rank(self.statistic).numpy()
         order = np.argsort(r, 0)
         ordered = np.take_along_axis(r, order, 0)

@@ -55,11 +55,11 @@ class Score(Spec, ABC):
         """Return the score, a scalar."""
 
     def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
-        """Return the score on samples of the rows, (B,), for the bootstrap.
+        """Return the score on halves of the rows and on the other halves, (2B,), for its standard error.
 
         Args:
             q: the posterior on all rows.
-            weightings: row weights of each sample, (B, N).
+            weightings: row weights of B half-samples, then of their complements, (2B, N).
         """
         return np.array([float(self(q.reweighted(torch.as_tensor(a)))) for a in weightings])
 
@@ -107,7 +107,7 @@ class RowScore(Score):
         return q.mean_of(self.rows)
 
     def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
-        """Return Σ_n a_n rows_n for each sample, (B,)."""
+        """Return Σ_n a_n rows_n for each sample, (2B,)."""
         return weightings @ self.rows(q).numpy()
 
 
@@ -156,7 +156,7 @@ class Sum(Score):
         return sum(values[1:], values[0])
 
     def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
-        """Return Σ_i c_i S_i for each sample, (B,)."""
+        """Return Σ_i c_i S_i for each sample, (2B,)."""
         return np.sum([coefficient * score.on_samples(q, weightings) for coefficient, score in self.terms], 0)
 
     def __iter__(self) -> Iterator[tuple[float, Score]]:

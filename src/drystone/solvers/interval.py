@@ -143,7 +143,7 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
 
         choice = choose(table, candidates, score, self.folds, seed)
         ways = _do_nothing(table, form, score)
-        if choice.nothing:
+        if choice.little:
             return kept(choice, ways[choice.name])
         variant = variants[choice.name]
         fit = replace(self._fit(table, variant.form, score, tol, seed), note=choice.note, choice=choice.name)

@@ -19,7 +19,7 @@ from drystone._early_stopping import EarlyStopping
 from drystone.forms import Form, SampleAggregation
 from drystone.forms.sample import STRUCTURES
 from drystone.scores import Score
-from drystone.solvers.choice import Candidate, choose, do_nothing, kept
+from drystone.solvers.choice import Candidate, choose, do_little, kept
 from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.solver import Solution, Solver, Status, needs_critic
 from drystone.table import Table
@@ -124,7 +124,7 @@ class LBFGS(Solver[SampleAggregation, Score]):
         return replace(solution, note=f"{note}; then fitted to all rows.")
 
     def _choose(self, table: Table, form: SampleAggregation, score: Score, tol: float, seed: int) -> Solution:
-        """Return the structure and the number of steps that do best on rows left out, or nothing."""
+        """Return the structure and the number of steps that do best on rows left out, or a mixture."""
         sizes = {"scalar": table.K, "diagonal": table.K * table.d, "full": table.K * table.d**2}
         structures = [name for name in STRUCTURES if name == "scalar" or ENOUGH * sizes[name] <= table.N * table.d]
         variants = {
@@ -138,14 +138,14 @@ class LBFGS(Solver[SampleAggregation, Score]):
                 structure: Descent(rows, replace(form, structure=structure), score, STEPS[-1], tol)
                 for structure in structures
             }
-            return do_nothing(rows, score) | {
+            return do_little(rows, score, seed) | {
                 name: Candidate(variant, descents[variant.structure].params(steps))
                 for name, (variant, steps) in variants.items()
             }
 
         choice = choose(table, candidates, score, self.folds, seed)
-        if choice.nothing:
-            return kept(choice, do_nothing(table, score)[choice.name])
+        if choice.little:
+            return kept(choice, do_little(table, score, seed)[choice.name])
         variant, steps = variants[choice.name]
         solution = Descent(table, variant, score, steps, tol).solution(steps)
         return replace(solution, note=choice.note, choice=choice.name, form=variant)

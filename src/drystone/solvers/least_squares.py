@@ -20,7 +20,7 @@ from drystone.forms import SampleAggregation
 from drystone.forms.sample import STRUCTURES
 from drystone.scores import MeanScore
 from drystone.scores.score import unit
-from drystone.solvers.choice import BEST, FOLDS, UNIFORM, Candidate, best_mixture, choose, do_nothing, kept
+from drystone.solvers.choice import BEST, FOLDS, UNIFORM, Candidate, best_mixture, choose, do_little, kept
 from drystone.solvers.solver import Solution, Solver, Status, tolerance
 from drystone.table import Table
 
@@ -59,14 +59,14 @@ class LeastSquares(Solver[SampleAggregation, MeanScore]):
         return replace(solution, note=few if 5 * free > table.N else "")
 
     def _choose(self, table: Table, form: SampleAggregation, score: MeanScore, tol: float, seed: int) -> Solution:
-        """Return the structure and the ridge that do best on rows left out, or nothing."""
+        """Return the structure and the ridge that do best on rows left out, or a mixture."""
         variants = {  # simpler ones first
             f"{structure} matrices, ridge {ridge:g} towards {target}": (structure, target, ridge)
             for ridge, structure, target in product(RIDGES, STRUCTURES, (UNIFORM, BEST))
         } | {f"{structure} matrices": (structure, UNIFORM, 0.0) for structure in STRUCTURES}
 
         def candidates(rows: Table) -> dict[str, Candidate]:
-            ways = do_nothing(rows, score)
+            ways = do_little(rows, score, seed)
             regressions = {
                 (structure, target): Regressions(rows, structure, score, ways[target].params["weights"])
                 for structure, target in product(STRUCTURES, (UNIFORM, BEST))
@@ -77,8 +77,8 @@ class LeastSquares(Solver[SampleAggregation, MeanScore]):
             }
 
         choice = choose(table, candidates, score, self.folds, seed)
-        if choice.nothing:
-            return kept(choice, do_nothing(table, score)[choice.name])
+        if choice.little:
+            return kept(choice, do_little(table, score, seed)[choice.name])
         structure, target, ridge = variants[choice.name]
         weights = best_mixture(table, score) if target == BEST else np.full(table.K, 1 / table.K)
         solution = Regressions(table, structure, score, weights).solution(ridge, tol)

@@ -89,10 +89,18 @@ def pick(form: Form, score: Score) -> Solver:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: the solver's name, whether its result is certified, or why the cell is blank."""
+    """One cell: the solver's name, whether its result is certified, or why the cell is blank.
+
+    Attributes:
+        solver: its name, or empty.
+        certified: whether the default form's result always carries a certificate.
+        certified_variants: whether the variants do that the default form chooses among by cross-validation.
+        why_blank: a sentence, or empty.
+    """
 
     solver: str = ""
     certified: bool = False
+    certified_variants: bool = False
     why_blank: str = ""
 
 
@@ -109,8 +117,8 @@ def _cell(form: Form, score: Score) -> Cell:
     why = solver.unsupported_reason(form, score)
     if why:
         return Cell(why_blank=why)
-    exact = (type(form), type(score)) in EXACT
-    return Cell(type(solver).__name__, exact and solver.certifies)
+    certified = (type(form), type(score)) in EXACT and solver.certifies
+    return Cell(type(solver).__name__, certified and not form.chooses, certified and form.chooses)
 
 
 def markdown() -> str:
@@ -120,9 +128,14 @@ def markdown() -> str:
     lines.append("|---" * (len(SCORES) + 1) + "|")
     for form in FORMS:
         row = [table[form, score] for score in SCORES]
-        shown = [f"**{cell.solver}** ✓" if cell.certified else cell.solver or "–" for cell in row]
-        lines.append(f"| {_link('forms', form)} | " + " | ".join(shown) + " |")
+        lines.append(f"| {_link('forms', form)} | " + " | ".join(map(_shown, row)) + " |")
     return "\n".join(lines)
+
+
+def _shown(cell: Cell) -> str:
+    if cell.certified_variants:
+        return f"{cell.solver} (✓)"
+    return f"**{cell.solver}** ✓" if cell.certified else cell.solver or "–"
 
 
 def _link(folder: str, cls: type) -> str:
