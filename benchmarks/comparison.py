@@ -2,7 +2,8 @@
 
 `cost` compares K = 300 members in d = 14 parameters on N = 400 rows of S = 50 draws: processor seconds, also in
 units of sorting the draws of both tables once, and memory on top of the tables. `null` compares uniform weights
-with the best of four members that all are exact: the mean gain by each metric in standard errors.
+with the best of four members that all are exact: the mean gain by each metric in standard errors, once from draws
+and once from tables that hold ranks, moments and quantiles of as many draws.
 Results go to benchmarks/results/comparison.json.
 """
 
@@ -25,6 +26,7 @@ import drystone as ds
 RESULTS = Path(__file__).parent / "results" / "comparison.json"
 # Repetitions and rows of the null.
 REPETITIONS, ROWS = 200, 1000
+LEVELS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
 def members(seed, K=300, N=400, S=50, d=14):
@@ -63,18 +65,22 @@ def cost():
     return {"seconds": comparing, "times sorting all draws": comparing / sorting, **memory}
 
 
-def exact_members(seed, S):
+def exact_members(seed, S, keep_draws):
     """Four members that all are the exact posterior."""
     rng = np.random.default_rng(seed)
     y = rng.normal(size=(ROWS, 1))
     theta = y + rng.normal(size=(ROWS, 1))
-    return ds.Table(theta, y, draws=y[:, None] + rng.normal(size=(4, ROWS, S, 1)))
+    table = ds.Table(theta, y, draws=y[:, None] + rng.normal(size=(4, ROWS, S, 1)))
+    if keep_draws:
+        return table
+    quantiles = {level: table.quantile(level) for level in LEVELS}
+    return ds.Table(theta, y, rank=table.rank, mean=table.mean, cov=table.cov, quantiles=quantiles, S=S)
 
 
-def null(S):
+def null(S, keep_draws):
     gains = {}
     for repetition in range(REPETITIONS):
-        tables = [exact_members(2 * repetition + i, S) for i in (0, 1)]
+        tables = [exact_members(2 * repetition + i, S, keep_draws) for i in (0, 1)]
         for result in ds.compare(*tables, ds.Stacking.uniform(tables[0].names)).results:
             gains.setdefault(result.metric.name, []).append(result.methods["uniform"].gain.value)
     return {name: np.mean(gain) / (np.std(gain, ddof=1) / np.sqrt(len(gain))) for name, gain in gains.items()}
@@ -86,9 +92,10 @@ def main(parts):
     if "cost" in parts:
         found["cost"] = cost()
     if "null" in parts:
-        found["null: mean gain of uniform weights in standard errors"] = {
-            f"S={S}": null(S) for S in (10, 20, 50, 100, 200)
-        }
+        for kind, keep_draws in (("", True), (" without draws", False)):
+            found[f"null{kind}: mean gain of uniform weights in standard errors"] = {
+                f"S={S}": null(S, keep_draws) for S in (10, 20, 50, 100, 200)
+            }
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))

@@ -1,6 +1,6 @@
 """Do the defaults harm? Every (form, score) pair, in its own score on fresh rows, against uniform and best.
 
-    OMP_NUM_THREADS=1 python benchmarks/do_no_harm.py [--seed 2] [--problems toy,slcp,…] [--pairs Sample,…]
+    OMP_NUM_THREADS=1 python benchmarks/do_no_harm.py [--seed 3] [--problems toy,slcp,…] [--pairs Sample,…]
 
 Ten problems: the paper's toy, the tasks with small ensembles of flows trained here, and three families of
 Gaussian members made to tempt: all alike (there is nothing to gain), all biased and too wide in the same way (a
@@ -13,10 +13,9 @@ errors; on no problem is it worse by both three standard errors and 1 %; and on 
 Gains are relative to the baseline's score, or absolute where the score is in nats; a rank distance counts as at
 least 1/(6N), what a calibrated posterior has on N fresh rows.
 
-The settings of the defaults were chosen with seed 1, and one (how clearly the best member must beat uniform
-weights) was revised after seed 0, so other seeds judge. Results are added to
-``benchmarks/results/do_no_harm.json`` one by one, so the command continues where it stopped; about half an hour
-for all.
+The settings of the defaults were chosen with seeds 0 and 1. An earlier rule of choice was seen to do harm with
+seed 2, so that seed 3 judges the present one. Results are added to ``benchmarks/results/do_no_harm.json`` one by one,
+so the command continues where it stopped; about half an hour for all.
 """
 
 import argparse
@@ -211,7 +210,7 @@ def table(results, seed):
 def main():
     """Judge what has not been judged yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     parser.add_argument("--pairs", default="", help="only pairs whose name contains one of these")
     parser.add_argument("--out", type=Path, default=RESULTS)

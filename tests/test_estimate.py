@@ -99,10 +99,10 @@ def test_half_samples_are_halves_and_their_complements():
     assert ((one > 0).sum(1) == 2).all()
     np.testing.assert_allclose(one.sum(1), 1)
     mean = np.random.default_rng(0).normal(size=4)
-    assert half_sample_error(a @ mean, np.full(40, a @ mean)) == 0
+    assert half_sample_error(float(a @ mean), np.full(40, a @ mean)) == 0
 
 
 def test_half_sample_errors_of_a_mean_are_its_standard_error():
     rows, a = np.random.default_rng(0).normal(size=500), np.full(500, 1 / 500)
-    error = half_sample_error(a @ rows, half_samples(a, 2000, seed=1) @ rows)
+    error = half_sample_error(float(a @ rows), half_samples(a, 2000, seed=1) @ rows)
     assert error == pytest.approx(standard_error(rows, a), rel=0.05)

@@ -78,3 +78,21 @@ def test_too_few_draws_to_compare_with_are_said():
         ds.JensenShannon().estimate(ds.stack(table).view(table))
     with pytest.raises(ValueError, match="at least 3"):
         ds.stack(table, ds.Mixture(), ds.JensenShannon())
+
+
+def test_the_estimate_is_labelled_a_lower_bound_wherever_it_is_printed():
+    score = ds.JensenShannon(hidden=(8,), epochs=3, draws=4)
+    table = ds.toy.table(60, seed=1, draws=10)
+    fit = ds.stack(table, score=score, solver=ds.solvers.Minimax(rounds=3))
+    assert "(lower bound), no certificate" in repr(fit)
+    assert any(line.endswith("(lower bound)") for line in fit.summary().splitlines())
+    assert "held-out Jensen–Shannon (lower bounds)" in fit.notes[-1]
+    metric = ds.Metric(score, "JS")
+    assert metric.name == "JS (lower bound)"
+    comparison = ds.compare(table, ds.toy.table(60, seed=2, draws=10), fit, metrics=[metric])
+    assert "JS (lower bound) (lower is better)" in str(comparison)
+    line = comparison.of(metric).methods["stacked"]
+    # Paired by row: 200 critics are not trained for a standard error.
+    assert 0 < line.value.se < 1
+    assert (ds.EnergyScore() + score).lower_bound
+    assert not ds.EnergyScore().lower_bound

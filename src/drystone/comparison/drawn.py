@@ -2,8 +2,9 @@
 
 Moments, intervals and ranks that are read off S draws are noisy, and scores punish noise. A mixture has the draws
 of all its members, and would win by that alone. So every method is looked at through S independent draws; only its
-density is its own. A table that holds ranks and no draws gives the ranks among such draws all the same; its
-moments and intervals are taken as they are.
+density is its own. A table that holds ranks, moments or quantiles of S draws and not the draws gives those of such
+draws all the same (:mod:`drystone.forms.independent`), moments and intervals up to S = 256; if S is not known they
+are taken as they are.
 """
 
 from __future__ import annotations
@@ -69,19 +70,26 @@ class DrawnView(View):
 
     def mean(self) -> Tensor:
         """Return means, (N, d)."""
-        return self._once("mean", lambda: self._shown.mean())
+        return self.theta - self.error()
 
     def error(self) -> Tensor:
         """Return θ_n − μ_n, (N, d)."""
-        return self._once("error", lambda: self._shown.error())
+        if self._has_draws or "moments" not in self.table.gives:
+            return self._once("error", lambda: self._shown.error())
+        return self._moments()[0]
 
     def cov(self) -> Tensor:
         """Return covariances, (N, d, d)."""
-        return self._once("cov", lambda: self._shown.cov())
+        return self._once("cov", lambda: self._shown.cov()) if self._has_draws else self._moments()[1]
 
     def interval(self, alpha: float) -> Tensor:
         """Return ends of intervals, (N, d, 2)."""
-        return self._once(("interval", alpha), lambda: self._shown.interval(alpha))
+        if self._has_draws:
+            return self._once(("interval", alpha), lambda: self._shown.interval(alpha))
+        return self._once(("interval", alpha), lambda: self._view.independent_interval(alpha, self._seed))
+
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        return self._once("moments", lambda: self._view.independent_moments(self._seed))
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
         """Return draws, (N, n, d)."""

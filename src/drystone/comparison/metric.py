@@ -93,7 +93,7 @@ class Metric:
 
     Attributes:
         score: one of Drystone's or of your own; lower is better, as always.
-        name: as printed; the score's own ``repr`` if it is empty.
+        name: as printed; the score's own ``repr`` if it is empty. "(lower bound)" is added where the score is one.
         higher_is_better: whether the negative score is printed, as the log density is.
         floor: the value that an exactly calibrated posterior has on average, if that is not the optimum: a
             function of the (effective) number of rows and of S, the draws per row, which may be None.
@@ -114,7 +114,10 @@ class Metric:
     def __post_init__(self) -> None:
         if not isinstance(self.score, Score):
             raise TypeError(f"`score` must be a Score; got {type(self.score).__name__}.")
-        object.__setattr__(self, "name", self.name or repr(self.score))
+        name = self.name or repr(self.score)
+        if self.score.lower_bound and "lower bound" not in name:
+            name += " (lower bound)"
+        object.__setattr__(self, "name", name)
 
     @property
     def needs(self) -> frozenset[str]:

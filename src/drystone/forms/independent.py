@@ -4,16 +4,32 @@ For each of S draws of a row a member is chosen with the probability of its weig
 Whatever the members are, these are S independent draws of the mixture: where it is exact the rank of the truth
 among them is uniform on {0, 1, …, S}/S. Stratified draws (:mod:`drystone.forms.stratified`) are more even.
 
+Where a table holds means and covariances, or quantiles, of S draws and not the draws themselves, stand-ins take
+their place: S points per member and row that have exactly its mean and covariance, or its quantiles.
+
 Random numbers are those of the row, so that a table read in blocks gives the same draws as one in memory.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
-__all__ = ["choose_members", "next_draws", "row_uniforms", "thin_ranks"]
+__all__ = [
+    "MOST_STAND_INS",
+    "MomentStandIns",
+    "QuantileStandIns",
+    "choose_members",
+    "next_draws",
+    "row_uniforms",
+    "thin_ranks",
+]
+
+# Stand-ins are made for at most so many draws: they cost as much as draws, and of more draws the noise is small.
+MOST_STAND_INS = 256
 
 
 def choose_members(weights: np.ndarray, theta: np.ndarray, S: int, seed: int) -> np.ndarray:
@@ -50,6 +66,81 @@ def next_draws(chosen: np.ndarray, draws: Any) -> np.ndarray:
         used = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
         pooled[places] = np.asarray(draws[int(k)])[rows, used]
     return pooled.reshape(N, S, -1)
+
+
+@dataclass(frozen=True)
+class MomentStandIns:
+    r"""Gaussian points with the means and covariances of members' S draws: :math:`\mu_k + V_k^{1/2} z_s`.
+
+    z has mean 0 and covariance 1 (with divisor S − 1) in every row: all S together have exactly the moments
+    of the draws, and fewer of them the noise of so many Gaussian draws.
+
+    Attributes:
+        mean: (K, N, d).
+        cov: (K, N, d, d).
+        theta: true parameters, (N, d): rows are told apart by them.
+        S: how many draws are behind the moments, more than d.
+        seed: same seed, same points.
+    """
+
+    mean: np.ndarray
+    cov: np.ndarray
+    theta: np.ndarray
+    S: int
+    seed: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(K, N, S, d)."""
+        K, N, d = self.mean.shape
+        return K, N, self.S, d
+
+    def __getitem__(self, k: int) -> np.ndarray:
+        """Return those of member k, (N, S, d)."""
+        _, N, S, d = self.shape
+        z = ndtri(row_uniforms(self.theta, S * d, self.seed + 1 + k).clip(1e-12)).reshape(N, S, d)
+        z -= z.mean(1, keepdims=True)
+        whitening = np.linalg.cholesky(np.linalg.inv(z.mT @ z / (S - 1)))
+        size, axes = np.linalg.eigh(self.cov[k])
+        root = axes * np.sqrt(size.clip(0))[:, None, :]
+        return self.mean[k][:, None] + z @ whitening @ root.mT
+
+
+@dataclass(frozen=True)
+class QuantileStandIns:
+    """Points with the quantiles of members' S draws: the i-th smallest at level i/(S + 1), in random order.
+
+    Between and beyond the levels that are known, quantiles are linear in those of a Gaussian.
+
+    Attributes:
+        levels: ascending, (L,).
+        quantiles: at these levels, (L, K, N, d).
+        theta: true parameters, (N, d).
+        S: how many draws are behind the quantiles.
+        seed: same seed, same order.
+    """
+
+    levels: np.ndarray
+    quantiles: np.ndarray
+    theta: np.ndarray
+    S: int
+    seed: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(K, N, S, d)."""
+        _, K, N, d = self.quantiles.shape
+        return K, N, self.S, d
+
+    def __getitem__(self, k: int) -> np.ndarray:
+        """Return those of member k, (N, S, d)."""
+        _, N, S, d = self.shape
+        known, at = ndtri(self.levels), ndtri(np.arange(1, S + 1) / (S + 1))
+        below = np.clip(np.searchsorted(known, at) - 1, 0, len(known) - 2)
+        way = ((at - known[below]) / (known[below + 1] - known[below]))[:, None, None]
+        points = (1 - way) * self.quantiles[below, k] + way * self.quantiles[below + 1, k]  # (S, N, d)
+        order = row_uniforms(self.theta, S * d, self.seed + 1 + k).reshape(N, S, d).argsort(1)
+        return np.take_along_axis(np.moveaxis(points, 0, 1), order, 1)
 
 
 def thin_ranks(rank: np.ndarray, S: int, chosen: np.ndarray, theta: np.ndarray, seed: int) -> np.ndarray:

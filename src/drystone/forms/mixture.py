@@ -13,7 +13,14 @@ from torch import Tensor
 
 from drystone.forms import distances
 from drystone.forms.form import Arrays, MemberLike
-from drystone.forms.independent import choose_members, next_draws, thin_ranks
+from drystone.forms.independent import (
+    MOST_STAND_INS,
+    MomentStandIns,
+    QuantileStandIns,
+    choose_members,
+    next_draws,
+    thin_ranks,
+)
 from drystone.forms.quantiles import POINTS, SOFT_POINTS, pool_points
 from drystone.forms.screening import hopeless_members
 from drystone.forms.simplex import SimplexForm
@@ -181,6 +188,30 @@ class MixtureView(View):
             return self.rank()
         chosen = self._chosen(self.S, seed)
         return torch.as_tensor(thin_ranks(self.table.rank, self.S, chosen, self.table.theta, seed))
+
+    def independent_moments(self, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """Return θ − μ and V of such draws from the members' moments; of all draws if S is not known, or large."""
+        table, S = self.table, self.S
+        if S is None or not self.d + 2 <= S <= MOST_STAND_INS or table.K == 1:
+            return self.error(), self.cov()
+        shown = self._shown(MomentStandIns(table.mean, table.cov, table.theta, S, seed), S, seed)
+        return shown.error(), shown.cov()
+
+    def independent_interval(self, alpha: float, seed: int = 0) -> Tensor:
+        """Return intervals of such draws from the members' quantiles; of all draws if S is not known, or large."""
+        table, S = self.table, self.S
+        ends = self.interval(alpha)  # refuses too few levels
+        if S is None or S > MOST_STAND_INS or table.K == 1:
+            return ends
+        quantiles = np.stack([table.quantile(level) for level in table.levels])
+        stand_ins = QuantileStandIns(np.array(table.levels), quantiles, table.theta, S, seed)
+        return self._shown(stand_ins, S, seed).interval(alpha)
+
+    def _shown(self, stand_ins: MomentStandIns | QuantileStandIns, S: int, seed: int) -> MixtureView:
+        """Return S draws of the mixture out of its members' stand-ins, as the one member of a table."""
+        draws = next_draws(self._chosen(S, seed), stand_ins)
+        one = Table(self.table.theta, draws=draws[None], row_weights=self.table.row_weights)
+        return MixtureView(torch.ones(1, dtype=torch.float64), one)
 
     def _chosen(self, S: int, seed: int) -> np.ndarray:
         return choose_members(self.weights.detach().numpy(), self.table.theta, S, seed)

@@ -141,6 +141,14 @@ class View:
         """Return the ranks among as many independent draws as each member has, (N, d), without the draws."""
         return self.rank()
 
+    def independent_moments(self, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """Return θ − μ, (N, d), and V, (N, d, d), of as many draws as each member has, without the draws."""
+        return self.error(), self.cov()
+
+    def independent_interval(self, alpha: float, seed: int = 0) -> Tensor:
+        """Return the ends of the intervals of as many draws as each member has, (N, d, 2), without the draws."""
+        return self.interval(alpha)
+
     def _intractable(self, statistic: str) -> IntractableError:
         return IntractableError(f"{type(self).__name__} does not give `{statistic}`.")
 
@@ -188,6 +196,15 @@ class PartsView(View):
     def independent_rank(self, seed: int = 0) -> Tensor:
         """Return (N, d)."""
         return torch.cat(self._each("independent_rank", seed))
+
+    def independent_moments(self, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """Return (N, d) and (N, d, d)."""
+        error, cov = zip(*self._each("independent_moments", seed), strict=True)
+        return torch.cat(error), torch.cat(cov)
+
+    def independent_interval(self, alpha: float, seed: int = 0) -> Tensor:
+        """Return (N, d, 2)."""
+        return torch.cat(self._each("independent_interval", alpha, seed))
 
 
 class GatheredView(PartsView):

@@ -97,8 +97,13 @@ def _terms(fit: Stacking, test: Table) -> Grid:
     except ValueError:  # the test table lacks what the score needs
         on_test = {}
     rows = [
-        [Cell(term), cell(coefficient), cell(value), cell(on_test.get(term))]
-        for (coefficient, _), (term, value) in zip(fit.score.terms, fit.terms.items(), strict=True)
+        [
+            Cell(f"{term}, a lower bound" if score.lower_bound else term),
+            cell(coefficient),
+            cell(value),
+            cell(on_test.get(term)),
+        ]
+        for (coefficient, score), (term, value) in zip(fit.score.terms, fit.terms.items(), strict=True)
     ]
     if len(rows) > 1:
         rows.append([Cell("sum"), Cell(""), cell(fit.loss), cell(on_test.get("loss"))])

@@ -12,7 +12,7 @@ from torch import Tensor
 from drystone.estimate import Estimate, mean_over_rows, split_folds
 from drystone.forms.view import View
 from drystone.scores.critic import held_out_bounds, pairs_of
-from drystone.scores.score import Score
+from drystone.scores.score import RowScore
 
 __all__ = ["JensenShannon"]
 
@@ -21,7 +21,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, repr=False)
-class JensenShannon(Score):
+class JensenShannon(RowScore):
     r"""How well a classifier can tell the truth from stacked draws.
 
     .. math::
@@ -54,6 +54,7 @@ class JensenShannon(Score):
 
     needs: ClassVar = frozenset({"draws"})
     adversarial: ClassVar = True
+    lower_bound: ClassVar = True
     hidden: tuple[int, ...] = (64, 64)
     epochs: int = 100
     draws: int = 16
@@ -69,6 +70,10 @@ class JensenShannon(Score):
         It is a lower bound in expectation, whatever the classifier; the standard error is that of the mean over
         rows, and does not speak of what the classifier misses.
         """
+        return mean_over_rows(self.rows(q).numpy(), q.row_weights.numpy())
+
+    def rows(self, q: View) -> Tensor:
+        """Return the bound of each row by a classifier that was trained on others, (N,)."""
         N = len(q.theta)
         if N < 20:
             raise ValueError(f"JensenShannon trains a classifier on rows; it needs at least 20, got {N}.")
@@ -76,7 +81,7 @@ class JensenShannon(Score):
         bounds = np.empty(N)
         for fit_rows, test_rows in split_folds(N, FOLDS, self.seed):
             bounds[test_rows] = self._bounds(truth, draws, q, fit_rows, test_rows)
-        return mean_over_rows(bounds, q.row_weights.numpy())
+        return torch.as_tensor(bounds)
 
     def between(self, q: View, fit_rows: np.ndarray, test_rows: np.ndarray) -> Estimate:
         """Return the bound on ``test_rows`` by a critic trained on ``fit_rows``."""

@@ -30,6 +30,7 @@ class Score(Spec, ABC):
         smooth: whether it has a gradient that changes continuously; else solvers soften its steps.
         adversarial: whether it is the value of a game against a critic, and so has no gradient of its own.
         calibration_only: whether the prior itself would be perfect by it, as it is by ranks.
+        lower_bound: whether its value estimates the quantity from below, which every output then says.
         infinite: what it means if the value is +∞, for an error; empty where +∞ is a value like others.
 
     Example:
@@ -48,6 +49,7 @@ class Score(Spec, ABC):
     smooth: ClassVar[bool] = True
     adversarial: ClassVar[bool] = False
     calibration_only: ClassVar[bool] = False
+    lower_bound: ClassVar[bool] = False
     infinite: ClassVar[str] = ""
 
     @abstractmethod
@@ -147,6 +149,11 @@ class Sum(Score):
     def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether all of its terms are."""
         return all(score.smooth for _, score in self.terms)
+
+    @property
+    def lower_bound(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether any of its terms is."""
+        return any(score.lower_bound for _, score in self.terms)
 
     def __call__(self, q: View) -> Tensor:
         """Return Σ_i c_i S_i(q)."""

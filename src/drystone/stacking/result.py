@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Applied", "Stacking", "frozen", "losses"]
 
+# What is said of a loss that estimates the quantity from below.
+LOWER_BOUND = " (lower bound)"
+
 FORMAT, VERSION = "drystone-stacking", 2
 
 
@@ -314,7 +317,8 @@ class Stacking:
     def summary(self) -> str:
         """Return the members that carry weight, the loss by term and the certificate, in words."""
         lines = [repr(self), ""]
-        lines += [f"  {term:<40} {value: .6g}" for term, value in self.terms.items()]
+        for (_, score), (term, value) in zip(self.score.terms, self.terms.items(), strict=False):
+            lines.append(f"  {term:<40} {value: .6g}{LOWER_BOUND if score.lower_bound else ''}")
         lines += ["", *self.form.describe_params(self.params, self.names)]
         lines += [f"  note: {note}" for note in self.notes]
         lines += [f"  dropped {kind}: {items}" for kind, items in self.dropped.items() if items]
@@ -330,8 +334,9 @@ class Stacking:
         state = "" if self.converged else ", NOT CONVERGED"
         carry = ", ".join(part for part in (self.choice, carry) if part)
         duration = "" if math.isnan(self.seconds) else f", {self.seconds:.2g} s"
+        bound = LOWER_BOUND if self.score.lower_bound else ""
         return (
-            f"Stacking({self.form!r} × {self.score!r}: loss {self.loss:.6g}, {proof}{state}, "
+            f"Stacking({self.form!r} × {self.score!r}: loss {self.loss:.6g}{bound}, {proof}{state}, "
             f"{carry + ', ' if carry else ''}{self.solver} in {self.iterations} steps{duration})"
         )
 
