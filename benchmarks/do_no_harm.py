@@ -14,8 +14,8 @@ Gains are relative to the baseline's score, or absolute where the score is in na
 least 1/(6N), what a calibrated posterior has on N fresh rows.
 
 The settings of the defaults were chosen with seeds 0 and 1. An earlier rule of choice was seen to do harm with
-seed 2, so that seed 3 judges the present one. Results are added to ``benchmarks/results/do_no_harm.json`` one by one,
-so the command continues where it stopped; about half an hour for all.
+seed 2, so that seed 3 judges the present one. Results are added to ``benchmarks/results/do_no_harm.json`` one by
+one, so the command continues where it stopped; about half an hour for all.
 """
 
 import argparse
