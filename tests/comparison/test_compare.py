@@ -362,6 +362,9 @@ def test_stand_ins_have_the_statistics_of_the_draws():
         np.testing.assert_allclose(one.cov[0], table.cov[k], atol=1e-12)
         np.testing.assert_allclose(np.sort(of_quantiles[k], 1), np.sort(np.asarray(table.draws[k]), 1))
         assert (of_quantiles[k] != np.sort(of_quantiles[k], 1)).any()
+    few = np.array([0.02, 0.05, 0.3, 0.5, 0.7, 0.95, 0.98])  # of which the outer ones are the outermost draws
+    coarse = QuantileStandIns(few, np.stack([table.quantile(level) for level in few]), table.theta, 15, seed=0)
+    np.testing.assert_allclose(coarse[1].min(1), np.asarray(table.draws[1]).min(1))
 
 
 def test_one_member_without_draws_is_shown_as_it_is():

@@ -135,10 +135,12 @@ class QuantileStandIns:
     def __getitem__(self, k: int) -> np.ndarray:
         """Return those of member k, (N, S, d)."""
         _, N, S, d = self.shape
-        known, at = ndtri(self.levels), ndtri(np.arange(1, S + 1) / (S + 1))
+        # Quantiles at levels further out than the outermost draws are these.
+        levels, first = np.unique(self.levels.clip(1 / (S + 1), S / (S + 1)), return_index=True)
+        known, quantiles, at = ndtri(levels), self.quantiles[first, k], ndtri(np.arange(1, S + 1) / (S + 1))
         below = np.clip(np.searchsorted(known, at) - 1, 0, len(known) - 2)
         way = ((at - known[below]) / (known[below + 1] - known[below]))[:, None, None]
-        points = (1 - way) * self.quantiles[below, k] + way * self.quantiles[below + 1, k]  # (S, N, d)
+        points = (1 - way) * quantiles[below] + way * quantiles[below + 1]  # (S, N, d)
         order = row_uniforms(self.theta, S * d, self.seed + 1 + k).reshape(N, S, d).argsort(1)
         return np.take_along_axis(np.moveaxis(points, 0, 1), order, 1)
 

@@ -201,7 +201,7 @@ class MixtureView(View):
         """Return intervals of such draws from the members' quantiles; of all draws if S is not known, or large."""
         table, S = self.table, self.S
         ends = self.interval(alpha)  # refuses too few levels
-        if S is None or S > MOST_STAND_INS or table.K == 1:
+        if S is None or not 2 <= S <= MOST_STAND_INS or table.K == 1:
             return ends
         quantiles = np.stack([table.quantile(level) for level in table.levels])
         stand_ins = QuantileStandIns(np.array(table.levels), quantiles, table.theta, S, seed)
