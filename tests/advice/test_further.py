@@ -75,8 +75,13 @@ def test_sizes_of_nested_subsets_have_the_same_multiple():
 
 
 def test_advice_on_more_members_can_be_obeyed():
-    """Of 24 members some are advised on; all of them say what the others gain, on many rows."""
-    covered, wrong_no, answers = [], [], []
+    """Of 24 members some are advised on; all of them say what the others gain, on many rows.
+
+    What must hold is that a "no" is never wrong, and that at most one gain in ten is above the range. It was
+    made for trained flows, among which good members are rare. The noise of these averages out, so that some gain
+    less than it says: it holds 33 of 48 such cases, and none is above.
+    """
+    covered, above, wrong_no, answers = [], [], [], []
     for i, K in enumerate((3, 8, 4, 8, 5, 8, 6, 8, 7, 8, 3, 8)):
         # Other members each time; random ones, so the first K will do.
         fitted, test = members(24, 5000, quality=0.5, noise=(1.0, 2.0, 4.0)[i % 3], seed=i).split(0.2, seed=0)
@@ -89,11 +94,13 @@ def test_advice_on_more_members_can_be_obeyed():
         low, high = further.range(0.8)
         chance = further.chance(WORTHWHILE)
         covered.append(low <= gain <= high)
+        above.append(gain > high)
         wrong_no.append(chance <= UNLIKELY and gain > 0.02)
         if K == 8:
             answers.append(not UNLIKELY < chance < LIKELY)
-    assert np.mean(covered) >= 0.57  # 0.8, less two standard errors of twelve cases
     assert sum(wrong_no) == 0
+    assert np.mean(above) <= 0.1
+    assert np.mean(covered) >= 0.6
     assert np.mean(answers) >= 0.5
 
 
