@@ -78,8 +78,13 @@ def _not_finite(block: Table) -> tuple[int]:
 
 
 def differentiated(table: Table, form: Form, score: Score, softness: torch.Tensor | float = 0.0) -> RowSum:
-    """Return the score of a mixture as a function of its weights, differentiated by torch."""
-    return RowSum(table, _derivatives, 0, form, score, softness)
+    """Return the score of a mixture as a function of its weights, differentiated by torch.
+
+    In memory the gradient comes with the value where it is used: that of a score with kinks, unsoftened, is not.
+    """
+    used = score.smooth or bool(torch.as_tensor(softness).any())
+    together = int(used and blocks.in_memory(table))
+    return RowSum(table, _derivatives, together, form, score, softness)
 
 
 def _derivatives(
@@ -281,8 +286,8 @@ def _projected_gradient(problem: Problem, w: np.ndarray, tol: float, most: int) 
         new_gradient = problem.gradient(candidate)
         moved, turned = candidate - w, new_gradient - gradient
         curvature = moved @ turned
-        bounded = np.clip(moved @ moved / curvature, 1e-10 * first, 1e10 * first) if curvature > 0 else np.inf
-        length = min(bounded, 1e3 * length, 1e10 * first)
+        length = moved @ moved / curvature if curvature > 0 else 1e3 * length
+        length = np.clip(length, 1e-10 * first, 1e10 * first)
         w, gradient = candidate, new_gradient
         recent.append(reached)
         if reached < best[0]:
