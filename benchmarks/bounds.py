@@ -15,13 +15,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from problems import PROBLEMS
+from problems import CHOSEN_ON, PROBLEMS
 
 import drystone as ds
 
 warnings.filterwarnings("ignore")
 RESULT = Path(__file__).parent / "results" / "bounds.json"
-CHOSEN_ON = ("queue", "stochastic_volatility", "two_moons", "slcp")
 NSF = ds.Configuration("nsf", activation="tanh", batch_size=100, learning_rate=1e-3, ema_decay=0.8)
 
 

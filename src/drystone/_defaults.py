@@ -11,6 +11,7 @@ __all__ = [
     "KEEP_DRAWS",
     "LEVELS",
     "LOG_Y",
+    "LR_DROPS",
     "MEMBERS",
     "NONFINITE",
     "PATIENCE",
@@ -25,7 +26,8 @@ SEED = 0
 MEMBERS = 16
 FAMILY: Literal["maf", "nsf"] = "nsf"
 EPOCHS = 1000
-PATIENCE = 20
+LR_DROPS = 3
+PATIENCE = 20  # without drops of the learning rate
 PATIENCE_WITH_DROPS = 8
 VALIDATION = 0.1
 LOG_Y = False

@@ -7,7 +7,7 @@ import click
 import pytest
 
 import drystone as ds
-from drystone._defaults import FAMILY, PATIENCE
+from drystone._defaults import FAMILY, LR_DROPS, PATIENCE_WITH_DROPS
 from drystone.cli.main import cli
 from drystone.runs.config import Fit, Simulate, Tabulate, Train
 
@@ -29,7 +29,7 @@ def default(section, name):
 def test_a_function_and_its_section_have_the_same_default(function, section, name):
     in_python = inspect.signature(function).parameters[name].default
     # Likelihoods have other defaults; a section is of one kind and names its own.
-    of_posteriors = {"family": FAMILY, "patience": PATIENCE}
+    of_posteriors = {"family": FAMILY, "patience": PATIENCE_WITH_DROPS, "lr_drops": LR_DROPS}
     assert of_posteriors.get(name, in_python) == default(section, name)
 
 

@@ -47,7 +47,8 @@ from drystone.runs.config import FAMILIES, SWEEPS, Train
 @setting(Train, "family", type=click.Choice(FAMILIES), help="Affine or spline transforms.")
 @setting(Train, "sweep", type=click.Choice(SWEEPS), help="Ranges of the hyperparameters.")
 @setting(Train, "epochs", type=int, help="Maximum number of epochs.")
-@setting(Train, "patience", type=int, help="Epochs without improvement before stopping.")
+@setting(Train, "patience", type=int, help="Epochs without improvement before the next drop, or the end.")
+@setting(Train, "lr_drops", type=int, help="Times that the learning rate is lowered.")
 @setting(Train, "seed", type=int, help="Seed of training.")
 @workers_option
 @cluster_option
@@ -61,6 +62,7 @@ def train(
     sweep: str | None,
     epochs: int | None,
     patience: int | None,
+    lr_drops: int | None,
     seed: int | None,
     workers: int | None,
     cluster: str | None,
@@ -71,7 +73,7 @@ def train(
 
     Each member is written when it is finished. A killed training continues with the missing members and ends with
     the same files. The options are stored in config.toml: those of posteriors in [train], those of likelihoods in
-    [likelihoods], whose defaults are both families in turn and a patience of 8.
+    [likelihoods], whose default is both families in turn.
     """
     from drystone.runs import Run, stages
 
@@ -80,11 +82,13 @@ def train(
     with run.opened(), cluster_client(cluster, workers) as client:
         config = configuration(run)
         if target == "likelihood":
-            if sweep is not None:
-                raise click.UsageError("--sweep is for posteriors; likelihoods have a sweep of their own.")
+            if sweep is not None or lr_drops is not None:
+                raise click.UsageError(
+                    "--sweep and --lr-drops are for posteriors; likelihoods have a sweep and drops of their own."
+                )
             path, config = run.likelihoods, config.changed("likelihoods", **changes)
         else:
-            path, config = run.members, config.changed("train", sweep=sweep, **changes)
+            path, config = run.members, config.changed("train", sweep=sweep, lr_drops=lr_drops, **changes)
         ensemble = stages.train(
             run, config, target=target, workers=workers, client=client, force=force, trust=trust
         )

@@ -65,7 +65,8 @@ class Train:
         family: "maf" or "nsf".
         sweep: ranges that the hyperparameters are drawn from, "default" or "paper".
         epochs: maximum number of epochs.
-        patience: epochs without a better validation loss before training stops.
+        patience: epochs without a better validation loss before the learning rate is lowered, or training stops.
+        lr_drops: times that the learning rate is lowered; 0 in a file that names a patience and no drops.
         validation: share of the training rows held out for early stopping.
         log_y: whether to take logarithms of the data.
         lower: lower bounds of the parameters, for simulations without a task.
@@ -77,7 +78,8 @@ class Train:
     family: str = defaults.FAMILY
     sweep: str = "default"
     epochs: int = defaults.EPOCHS
-    patience: int = defaults.PATIENCE
+    patience: int = defaults.PATIENCE_WITH_DROPS
+    lr_drops: int = defaults.LR_DROPS
     validation: float = defaults.VALIDATION
     log_y: bool = defaults.LOG_Y
     lower: tuple[float, ...] = ()
@@ -87,7 +89,8 @@ class Train:
     def __post_init__(self) -> None:
         for name in ("members", "epochs", "patience"):
             _at_least("train", name, getattr(self, name), 1)
-        _at_least("train", "seed", self.seed, 0)
+        for name in ("lr_drops", "seed"):
+            _at_least("train", name, getattr(self, name), 0)
         for name, known in (("family", FAMILIES), ("sweep", SWEEPS)):
             if getattr(self, name) not in known:
                 raise ValueError(unknown(f"`train.{name}`", getattr(self, name), known))
@@ -215,6 +218,8 @@ class Config:
                 raise ValueError(unknown("section", name, (*kinds, "fits")))
             if not isinstance(section, dict):
                 raise TypeError(f"`{name}` must be a section, written [{name}]; got {section!r}.")
+        if "patience" in plain.get("train", {}):  # version 0.1 knew no drops
+            plain = {**plain, "train": {"lr_drops": 0, **plain["train"]}}
         present = [name for name in kinds if name in plain or name != "likelihoods"]
         sections = {name: _section(kinds[name], name, plain.get(name, {})) for name in present}
         if "fits" in plain:
@@ -244,6 +249,9 @@ class Config:
         document = tomlkit.parse(old)
         if not self.tabulate.points and "points" not in document.get("tabulate", {}):
             del plain["tabulate"]["points"]  # few want them
+        of_training = document.get("train", {})
+        if not self.train.lr_drops and "patience" in of_training and "lr_drops" not in of_training:
+            del plain["train"]["lr_drops"]  # as version 0.1 wrote it
         _update(document, plain)
         new = tomlkit.dumps(document)
         if new != old or like != path:

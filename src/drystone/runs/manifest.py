@@ -120,6 +120,8 @@ class Manifest:
         """Return the record of the training, without the number of members: more may be trained later."""
         settings = _settings("train", config.train)
         del settings["train.members"]
+        if not config.train.lr_drops:  # as version 0.1 wrote it
+            del settings["train.lr_drops"]
         settings["simulate.train"] = config.simulate.train
         return StageRecord(settings, self._inputs(("simulate", self.run.simulations)))
 

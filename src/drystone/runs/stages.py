@@ -142,6 +142,7 @@ def train(
             prior=bounds,
             epochs=section.epochs,
             patience=section.patience,
+            lr_drops=kind.lr_drops,
             validation=section.validation,
             log_y=section.log_y,
             seed=section.seed,
@@ -159,20 +160,23 @@ def train(
 
 @dataclass(frozen=True)
 class _Kind:
-    """What is trained: the name of its stage and of its directory, its settings, its sweep (None: the default)."""
+    """What is trained: the name of its stage and of its directory, its settings, its sweep and drops.
+
+    Sweep and drops are None for the defaults.
+    """
 
     stage: str
     directory: str
     section: Train | Likelihoods
     sweep: Sweep | None
+    lr_drops: int | None
 
     @classmethod
     def of(cls, target: str, config: Config) -> _Kind:
         if target == "likelihood":
-            return cls("likelihoods", "likelihoods", config.likelihoods or Likelihoods(), None)
-        return cls(
-            "train", "members", config.train, ds.Sweep.paper() if config.train.sweep == "paper" else ds.Sweep()
-        )
+            return cls("likelihoods", "likelihoods", config.likelihoods or Likelihoods(), None, None)
+        sweep = ds.Sweep.paper() if config.train.sweep == "paper" else None
+        return cls("train", "members", config.train, sweep, config.train.lr_drops)
 
     def record(self, manifest: Manifest, config: Config) -> StageRecord:
         return manifest.of_train(config) if self.stage == "train" else manifest.of_likelihoods(config)

@@ -211,6 +211,11 @@ class Stored:
         return None if stored is None else Recipe.read(stored)
 
     @property
+    def of_version_0_1(self) -> bool:
+        """Whether version 0.1 trained the member, with the defaults of that version."""
+        return "linear" not in self.description
+
+    @property
     def linear(self) -> float:
         """Weight of the linear term in the map from the support to the reals; version 0.1 had none."""
         return float(self.description.get("linear", 0.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,9 +11,10 @@ from drystone._defaults import FAMILY
 from drystone._messages import unknown
 from drystone.flows.architecture import Architecture
 
-__all__ = ["Configuration", "Sweep"]
+__all__ = ["Configuration", "Sweep", "ema_share"]
 
 Family = Literal["maf", "nsf"]
+Activation = Literal["relu", "tanh"]
 Benchmark = Literal["sbibm", "simbig"]
 
 
@@ -34,8 +35,8 @@ class Configuration:
         batch_size: Rows per step.
         learning_rate: Learning rate of Adam.
         ema_decay: Decay of the exponential moving average of the parameters, which the member has: after each
-            epoch this share of the average stays, and the rest is replaced by the epoch's parameters. 0 is no
-            averaging.
+            epoch this share of the average stays (less in the first epochs), and the rest is replaced by the
+            epoch's parameters. 0 is no averaging.
 
     Example:
         >>> import drystone as ds
@@ -50,7 +51,7 @@ class Configuration:
     transforms: int = 5
     units: int = 50
     layers: int = 2
-    activation: Literal["relu", "tanh"] = "relu"
+    activation: Activation = "relu"
     bins: int = 8
     shuffle: bool = False
     dropout: float = 0.0
@@ -85,15 +86,30 @@ class Configuration:
         return self.transforms * ((self.layers + 1) * self.units**2 + 1e4) * (1 + 50 / self.batch_size)
 
 
+def ema_share(decay: float, epoch: int) -> float:
+    r"""Return the share of the moving average that stays at the end of an epoch, counted from 1.
+
+    .. math:: \delta \frac{1 - \delta^{t-1}}{1 - \delta^t}
+
+    so that the average is one of epochs alone, in which the parameters before the first have no part.
+
+    Example:
+        >>> ema_share(0.8, 1), round(ema_share(0.8, 100), 6)
+        (0.0, 0.8)
+    """
+    return decay * (1 - decay ** (epoch - 1)) / (1 - decay**epoch)
+
+
 @dataclass(frozen=True)
 class Sweep:
     """Ranges (low, high), both included, that the members' hyperparameters are drawn from independently.
 
     Sizes are uniform over the integers, except ``units``, which like ``learning_rate`` is uniform in its
-    logarithm; ``dropout`` is uniform. ``shuffle`` gives every member its own parameter orders: single members
-    are no better for it, but more diverse members stack better. The defaults are small ReLU networks, which with
-    ``family="nsf"`` were the best in our tests. To change a range:
-    ``dataclasses.replace(Sweep(), units=(64, 128))``.
+    logarithm; ``dropout`` is uniform. ``activation`` is one, or several of which every member draws one.
+    ``shuffle`` gives every member its own parameter orders: single members are no better for it, but more diverse
+    members stack better. ``Sweep()`` itself is the small ReLU networks that were the default of version 0.1;
+    today's are :meth:`posterior` and :meth:`likelihood`. To change a range:
+    ``dataclasses.replace(Sweep.posterior(), units=(64, 128))``.
 
     Example:
         >>> Sweep(units=(20, 20), transforms=(3, 3)).draw("nsf", np.random.default_rng(0)).units
@@ -107,7 +123,7 @@ class Sweep:
     dropout: tuple[float, float] = (0.0, 0.1)
     batch_size: tuple[int, int] = (50, 150)
     learning_rate: tuple[float, float] = (3e-4, 2e-3)
-    activation: Literal["relu", "tanh"] = "relu"
+    activation: Activation | tuple[Activation, ...] = "relu"
     shuffle: bool = True
     ema_decay: float = 0.0
 
@@ -148,6 +164,16 @@ class Sweep:
         return PAPER[benchmark]
 
     @classmethod
+    def posterior(cls) -> Sweep:
+        """Return the sweep of posteriors, the default of :func:`drystone.train`: docs/training.md has its tests.
+
+        Example:
+            >>> Sweep.posterior().ema_decay
+            0.8
+        """
+        return POSTERIOR
+
+    @classmethod
     def likelihood(cls) -> Sweep:
         """Return the sweep of likelihoods (``target="likelihood"``): small tanh networks, averaged, no dropout.
 
@@ -166,12 +192,11 @@ class Sweep:
         def logarithmic(low: float, high: float) -> float:
             return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
-        return Configuration(
+        configuration = Configuration(
             family=family,
             transforms=integer(*self.transforms),
             units=round(logarithmic(*self.units)),
             layers=integer(*self.layers),
-            activation=self.activation,
             bins=integer(*self.bins),
             shuffle=self.shuffle,
             dropout=float(rng.uniform(*self.dropout)),
@@ -179,8 +204,17 @@ class Sweep:
             learning_rate=logarithmic(*self.learning_rate),
             ema_decay=self.ema_decay,
         )
+        # Drawn last, so that a sweep of one activation draws the other hyperparameters as version 0.1 did.
+        activation = self.activation
+        if not isinstance(activation, str):
+            activation = activation[int(rng.integers(len(activation)))]
+        return replace(configuration, activation=activation)
 
 
+POSTERIOR = Sweep(
+    transforms=(3, 6), units=(32, 96), layers=(1, 2), bins=(6, 12), dropout=(0.0, 0.1), batch_size=(50, 150),
+    learning_rate=(1e-3, 3e-3), activation=("tanh", "relu"), ema_decay=0.8,
+)  # fmt: skip
 LIKELIHOOD = Sweep(
     transforms=(3, 6), units=(36, 80), layers=(2, 2), bins=(4, 8), dropout=(0.0, 0.0), batch_size=(60, 120),
     learning_rate=(1e-3, 2.5e-3), activation="tanh", ema_decay=0.8,

@@ -43,8 +43,7 @@ class PosteriorTarget:
 
     PREFIX: ClassVar[str] = ""
     FAMILIES: ClassVar[tuple[Family, ...]] = (FAMILY,)
-    SWEEP: ClassVar[Sweep] = Sweep()
-    LR_DROPS: ClassVar[int] = 0
+    SWEEP: ClassVar[Sweep] = Sweep.posterior()
 
     support: Support
     scaling: Scaling
@@ -110,7 +109,6 @@ class LikelihoodTarget:
     PREFIX: ClassVar[str] = "nle-"
     FAMILIES: ClassVar[tuple[Family, ...]] = ("maf", "nsf")
     SWEEP: ClassVar[Sweep] = Sweep.likelihood()
-    LR_DROPS: ClassVar[int] = 3
 
     features: Features
     condition: Condition

@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from drystone._defaults import EPOCHS, LOG_Y, MEMBERS, PATIENCE, PATIENCE_WITH_DROPS, SEED, VALIDATION
+from drystone._defaults import (
+    EPOCHS,
+    LOG_Y,
+    LR_DROPS,
+    MEMBERS,
+    PATIENCE,
+    PATIENCE_WITH_DROPS,
+    SEED,
+    VALIDATION,
+)
 from drystone._messages import require
 from drystone._parallel import Executor, as_completed, cores, worker_pool
 from drystone._resume import Record, check_same
@@ -90,7 +99,7 @@ def train(
         members: Number of members.
         family: ``"maf"`` (affine) or ``"nsf"`` (splines: half as fast, and for posteriors usually much better).
             ``None`` for ``"nsf"``, and for likelihoods both in turn.
-        sweep: Ranges that the members' hyperparameters are drawn from, ``None`` for ``Sweep()`` or, for
+        sweep: Ranges that the members' hyperparameters are drawn from, ``None`` for ``Sweep.posterior()`` or, for
             likelihoods, ``Sweep.likelihood()``; or a list of configurations, one per member, which then decide
             ``members`` and ``family``.
         engine: ``"compiled"``, or ``"torch"`` for embeddings, GPUs and very wide networks.
@@ -105,10 +114,10 @@ def train(
             the directory has members of other arguments, :class:`~drystone.StaleError` is raised.
         epochs: Maximum number of epochs.
         patience: Stop after so many epochs without a better validation loss; ``None`` for exactly ``epochs``.
-            ``"auto"`` is 20, or 8 if the learning rate is lowered. The member has the best parameters in any case.
+            ``"auto"`` is 8, or 20 if the learning rate is never lowered. The member has the best parameters in
+            any case.
         lr_drops: Number of times that, instead of stopping, the learning rate is lowered to three tenths and the
-            patience starts anew; ``None`` for 0, and for likelihoods 3. With a patience of about 8, three drops
-            give better members in less time.
+            patience starts anew; ``None`` for 3.
         validation: Share of the rows held out of training, the same rows for all members; or simulations
             (theta, y) that stop the training instead, so that all rows are trained on. These may be the rows that
             the weights are fitted to: docs/training.md has how optimistic that is.
@@ -136,8 +145,9 @@ def train(
     theta, y = simulations(theta, y, embedding is not None)
     _check_engine(engine, embedding is not None, device)
     support = Support.of(prior, theta.shape[1])
+    begun = _begun(directory)
     if target == "posterior":
-        support = replace(support, linear=_linear(directory))
+        support = replace(support, linear=LINEAR if begun is None else begun.linear)
     split = Split.of(theta, y, validation, seed, embedding is not None)
     training, held_out = split.training, split.validation
 
@@ -158,7 +168,9 @@ def train(
         raise ValueError(f"`target` must be 'posterior' or 'likelihood'; got {target!r}.")
     data = kind.data(split.theta, split.y, training, held_out)
 
-    drops = kind.LR_DROPS if lr_drops is None else lr_drops
+    # A directory that version 0.1 began is continued with its defaults.
+    old = target == "posterior" and begun is not None and begun.of_version_0_1
+    drops = (0 if old else LR_DROPS) if lr_drops is None else lr_drops
     waiting = (PATIENCE if drops == 0 else PATIENCE_WITH_DROPS) if patience == "auto" else patience
     schedule = Schedule(epochs, waiting, tuple(sorted(set(snapshots))), drops)
     embedding_name = getattr(embedding, "__qualname__", type(embedding).__name__)
@@ -167,12 +179,13 @@ def train(
         schedule=schedule, engine=engine, embedding=embedding_name, target=target,
     )  # fmt: skip
     families = kind.FAMILIES if family is None else (family,)
+    sweep = sweep or (Sweep() if old else kind.SWEEP)
     jobs = [
         Job(
             f"{prefix}{kind.PREFIX}{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule,
             embedding, device, fingerprint_of_member(common, seed, k, configuration),
         )
-        for k, configuration in enumerate(_configurations(members, families, sweep or kind.SWEEP, seed))
+        for k, configuration in enumerate(_configurations(members, families, sweep, seed))
     ]  # fmt: skip
 
     done: dict[str, Trained | Stored | None] = _finished(jobs, directory, embedding)
@@ -228,13 +241,13 @@ def _configurations(
     return [sweep.draw(families[k % len(families)], np.random.default_rng(s)) for k, s in enumerate(seeds)]
 
 
-def _linear(directory: str | os.PathLike[str] | None) -> float:
-    """Return the weight of the linear term with which the members in a directory were begun, or ``LINEAR``."""
+def _begun(directory: str | os.PathLike[str] | None) -> Stored | None:
+    """Return a member that an earlier call finished, or ``None`` if there is none."""
     for path in sorted(Path(directory).glob("*.json")) if directory is not None else ():
         stored = storage.read(path)
         if not stored.diverged:
-            return stored.linear
-    return LINEAR
+            return stored
+    return None
 
 
 def _finished(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from drystone.flows.architecture import Architecture
 from drystone.flows.kernels import density, epoch
 from drystone.training.engines.loop import Data, State
-from drystone.training.sweep import Configuration
+from drystone.training.sweep import Configuration, ema_share
 
 __all__ = ["CompiledLearner"]
 
@@ -31,6 +31,7 @@ class CompiledLearner:
         self.data = data
         self.parameters = architecture.initial(rng)
         self.average = self.parameters.copy()
+        self.epochs = 0
         self.mean = np.zeros_like(self.parameters)
         self.square = np.zeros_like(self.parameters)
         self.steps = np.zeros(1, np.int64)
@@ -45,7 +46,8 @@ class CompiledLearner:
             self.architecture.runs, self.data.x, self.data.y, rows, min(configuration.batch_size, rows.size),
             np.float32(self.rate), CLIP, np.float32(configuration.dropout),
         )  # fmt: skip
-        decay = np.float32(configuration.ema_decay)
+        self.epochs += 1
+        decay = np.float32(ema_share(configuration.ema_decay, self.epochs))
         self.average = decay * self.average + (1 - decay) * self.parameters
         return loss
 

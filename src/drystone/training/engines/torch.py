@@ -17,7 +17,7 @@ from torch import nn
 from drystone.flows.flow import Flow
 from drystone.flows.zuko import parameters_of, to_zuko
 from drystone.training.engines.loop import Data, State
-from drystone.training.sweep import Configuration
+from drystone.training.sweep import Configuration, ema_share
 
 __all__ = ["TorchLearner", "embed", "embedding_state", "with_state"]
 
@@ -56,6 +56,7 @@ class TorchLearner:
         self.flow = to_zuko(Flow.initial(self.architecture, rng), configuration.dropout).to(device)
         self.parts = nn.ModuleList([self.flow] if self.embedding is None else [self.flow, self.embedding])
         self.averaged = configuration.ema_decay > 0
+        self.epochs = 0
         self.averaged_flow = copy.deepcopy(self.flow) if self.averaged else self.flow
         self.averaged_embedding = copy.deepcopy(self.embedding) if self.averaged else self.embedding
         self.adam = torch.optim.Adam(self.parts.parameters(), lr=configuration.learning_rate)
@@ -73,6 +74,7 @@ class TorchLearner:
             nn.utils.clip_grad_norm_(self.parts.parameters(), CLIP)
             self.adam.step()
             total += loss.item()
+        self.epochs += 1
         if self.averaged:
             self._average(self.averaged_flow, self.flow)
             if self.embedding is not None and self.averaged_embedding is not None:
@@ -82,7 +84,7 @@ class TorchLearner:
     @torch.no_grad()
     def _average(self, averaged: nn.Module, current: nn.Module) -> None:
         for average, new in zip(averaged.parameters(), current.parameters(), strict=True):
-            average.lerp_(new, 1 - self.configuration.ema_decay)
+            average.lerp_(new, 1 - ema_share(self.configuration.ema_decay, self.epochs))
         for average, new in zip(averaged.buffers(), current.buffers(), strict=True):
             average.copy_(new)
 
