@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from drystone._messages import count_and_first_few
+
 __all__ = [
     "LARGEST",
     "as_integer",
@@ -23,6 +25,8 @@ __all__ = [
     "distinct_rows",
     "entropy_of",
     "in_range",
+    "not_finite",
+    "rows_not_in_range",
     "rows_of_data",
 ]
 
@@ -145,6 +149,23 @@ def rows_of_data(name: str, y: ArrayLike) -> np.ndarray:
     if array.ndim == 0:
         raise ValueError(f"`{name}` must hold one observation per row, (N, ...); got a single number.")
     return array[:, None] if array.ndim == 1 else array
+
+
+def rows_not_in_range(array: np.ndarray) -> np.ndarray:
+    """Return the rows of an array (N, ...) that have an entry which is NaN, infinite or too large."""
+    if not np.issubdtype(array.dtype, np.inexact):
+        return np.empty(0, int)
+    return np.flatnonzero(~in_range(array).reshape(len(array), -1).all(axis=1))
+
+
+def not_finite(name: str, rows: np.ndarray, array: np.ndarray) -> str:
+    """Return the sentence that names rows of simulations which are not in range, and says how to drop them."""
+    shape = "" if array.ndim == 2 else f".reshape({len(array)}, -1)"
+    return (
+        f"`{name}` must be finite; {count_and_first_few(rows)} of {len(array)} rows are not, where numbers above "
+        f"{LARGEST:g} count as infinite. Drop these simulations, good = (abs({name}) < {LARGEST:g}){shape}.all(1) "
+        "and theta, y = theta[good], y[good], or choose other units."
+    )
 
 
 def distinct_rows(y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

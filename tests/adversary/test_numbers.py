@@ -129,7 +129,8 @@ def test_files_with_the_longest_name_there_is_are_written_and_recovered(tmp_path
 
 def test_an_extra_that_is_missing_is_named(tmp_path, monkeypatch, capsys):
     make_table(K=2, N=8).save(tmp_path / "t.nc")
-    monkeypatch.setattr("drystone._messages.find_spec", lambda module: None if module == "h5netcdf" else module)
+    found = lambda module: None if module == "h5netcdf" else module  # noqa: E731
+    monkeypatch.setattr("drystone._messages.text.find_spec", found)
     assert main(["stack", str(tmp_path / "t.nc")]) == 1
     said = capsys.readouterr().err
     assert "pip install 'drystone[files]'" in said
@@ -191,7 +192,7 @@ def test_data_too_large_to_be_squared_are_not_trained_on(name):
     rows = {"theta": theta, "y": y}
     rows[name] = 1e200 * rows[name]
     with pytest.raises(
-        ValueError, match=f"`{name}` must be finite; 20 of 20 rows are not, where numbers above 1e.60"
+        ValueError, match=rf"`{name}` must be finite; 20 \(.*\) of 20 rows are not, where numbers above 1e.60"
     ):
         ds.train(rows["theta"], rows["y"], members=1)
 

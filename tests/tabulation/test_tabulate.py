@@ -535,3 +535,35 @@ def test_a_density_for_some_rows_is_none():
     table = ds.tabulate([Sometimes()], y, y, draws=3)
     assert "log_q" not in table.gives
     assert "rank" in table.gives
+
+
+def test_rows_of_nan_data_are_named_and_members_are_not_blamed():
+    y = Y.copy()
+    y[[4, 9], 1] = np.nan
+    ensemble = ds.train(THETA, Y, sweep=[ds.Configuration(units=8, transforms=1)], epochs=1, progress=False)
+    with pytest.raises(
+        ValueError, match=r"`y` must be finite; 2 \(4, 9\) of 137 rows are not.* Drop these"
+    ) as caught:
+        ds.tabulate(ensemble, THETA, y, draws=5)
+    assert "nsf-000" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"`theta` must be finite; 2 \(4, 9\) of 137 rows are not"):
+        ds.tabulate(ensemble, y, Y, draws=5)
+
+
+class Imputing(Normal):
+    """Takes 0 for what is missing."""
+
+    def log_prob(self, theta, y):
+        return super().log_prob(theta, np.nan_to_num(y))
+
+    def sample(self, n, y, seed):
+        return super().sample(n, np.nan_to_num(y), seed)
+
+
+def test_members_made_for_missing_data_are_tabulated():
+    y = Y.copy()
+    y[[4, 9], 1] = np.nan
+    table = ds.tabulate({"imputing": Imputing(0.0, 1.0)}, THETA, y, draws=5)
+    assert np.isfinite(table.log_q).all()
+    with pytest.warns(UserWarning, match=r"not finite. `y` must be finite; 2 \(4, 9\) of 137 rows are not"):
+        ds.tabulate({"imputing": Imputing(0.0, 1.0), "plain": Normal(0.0, 1.0)}, THETA, y, draws=5)

@@ -188,8 +188,8 @@ def test_an_averaged_member_is_the_running_average_of_its_epochs(simulations, en
 
     # Averaging does not change what is learnt, only what is kept of it.
     learnt, kept = states(0.0), states(0.6)
-    for epoch in (1, 2):
-        expected = 0.6 * kept[epoch - 1] + 0.4 * learnt[epoch]
+    for epoch in (0, 1, 2):
+        expected = np.average(learnt[: epoch + 1], axis=0, weights=0.6 ** np.arange(epoch, -1, -1))
         np.testing.assert_allclose(kept[epoch], expected, rtol=1e-5, atol=1e-6)
     assert np.abs(kept[2] - learnt[2]).max() > 1e-3
 
@@ -234,7 +234,12 @@ BAD = {
     "flat theta": ({"theta": np.ones(20)}, r"`theta` must have shape \(N, d\); got \(20,\)"),
     "structured y": ({"y": np.ones((20, 2, 2))}, r"`y` must have shape \(N, c\); got \(20, 2, 2\)"),
     "rows": ({"y": np.ones((19, 2))}, "`theta` and `y` must have the same number of rows; got 20 and 19"),
-    "nan": ({"y": ONES * np.nan}, "`y` must be finite; 20 of 20 rows are not"),
+    "nan": (
+        {"y": ONES * np.nan},
+        r"`y` must be finite; 20 \(0, 1, .*\) of 20 rows .* \(abs\(y\) < 1e\+60\)",
+    ),
+    "nan in theta": ({"theta": ONES * [[1.0, np.inf]]}, r"`theta` must be finite; 20 \(0, 1, .*\) of 20 rows"),
+    "minutes": ({"minutes": 0}, "`minutes` must be positive; got 0"),
     "support": ({"prior": ([2, 0], [3, 2])}, "must lie in the support of `prior`; 20 of 20 rows do not"),
     "validation": ({"validation": 0.0}, "`validation` must leave rows on both sides; got 0.0 of 20 rows"),
     "members": ({"members": 0}, "`members` must be at least 1; got 0"),
@@ -268,3 +273,45 @@ def test_priors_on_half_lines_keep_draws_positive(prior):
     assert member.log_prob([[1.0, -0.1]], y[:1])[0] == -np.inf
     same = ds.train(theta, y, members=1, family="maf", sweep=SMALL, prior=(0.0, np.inf), epochs=2)[0]
     np.testing.assert_array_equal(member.log_prob(theta, y), same.log_prob(theta, y))
+
+
+def test_data_need_not_be_clipped(simulations, tmp_path):
+    theta, y = simulations
+    options = {"sweep": [ds.Configuration(units=8, transforms=1)], "epochs": 1, "progress": False}
+    unclipped = ds.train(theta, y, clip_y=None, directory=tmp_path, **options)
+    far = y[:5] + 1e3 * y.std(0)
+    assert np.abs(unclipped[0].context(far)).max() > 900
+    assert np.abs(ds.train(theta, y, **options)[0].context(far)).max() == 6
+    again = ds.Ensemble.load(tmp_path)
+    np.testing.assert_array_equal(again.log_prob(theta, y), unclipped.log_prob(theta, y))
+    assert len(ds.train(theta, y, clip_y=None, directory=tmp_path, **options)) == 1
+
+
+def test_a_budget_leaves_members_out_and_does_not_change_the_others(simulations, tmp_path):
+    options = {"members": 3, "sweep": SMALL, "epochs": 2, "progress": False, "directory": tmp_path}
+    # The time is over at once, so that only the member that is always finished is.
+    limited = ds.train(*simulations, minutes=1e-9, **options)
+    assert limited.names == ("nsf-000",)
+    assert limited.unfinished == ("nsf-001", "nsf-002")
+    assert "2 unfinished" in repr(limited)
+    more = ds.train(*simulations, minutes=1e9, **options)
+    whole = ds.train(*simulations, **{**options, "directory": None})
+    assert more.names == whole.names
+    assert more.unfinished == ()
+    np.testing.assert_array_equal(more.log_prob(*simulations), whole.log_prob(*simulations))
+
+
+def test_a_finished_member_is_enough_for_a_spent_budget(simulations, tmp_path):
+    options = {"sweep": SMALL, "epochs": 2, "progress": False, "directory": tmp_path}
+    ds.train(*simulations, members=1, **options)
+    ensemble = ds.train(*simulations, members=3, minutes=1e-9, **options)
+    assert ensemble.names == ("nsf-000",)
+    assert ensemble.unfinished == ("nsf-001", "nsf-002")
+
+
+def test_the_average_of_one_epoch_is_that_epoch(simulations):
+    plain, averaged = (
+        ds.train(*simulations, sweep=[ds.Configuration(units=8, ema_decay=decay)], epochs=1, progress=False)
+        for decay in (0.0, 0.8)
+    )
+    np.testing.assert_array_equal(averaged[0].flow.parameters, plain[0].flow.parameters)

@@ -3,6 +3,7 @@
 Each module imports its library only when it is used.
 """
 
+from drystone.adapters.averaged import averaged
 from drystone.adapters.bayesflow import from_bayesflow
 from drystone.adapters.files import from_files, to_file
 from drystone.adapters.functions import from_functions, from_likelihood, from_ratio
@@ -16,6 +17,7 @@ __all__ = [
     "Density",
     "Member",
     "Sampler",
+    "averaged",
     "from_bayesflow",
     "from_files",
     "from_functions",

@@ -145,6 +145,11 @@ class CheckedMember:
         return None if shape is None else tuple(shape)
 
     @property
+    def needs_finite_y(self) -> bool:
+        """Whether the member is known to give NaN where y is NaN or infinite; others may be made for it."""
+        return bool(getattr(self.posterior, "needs_finite_y", False))
+
+    @property
     def is_likelihood(self) -> bool:
         """Whether it is a likelihood, made a posterior by :func:`drystone.normalize`."""
         return self.has("log_likelihood") and self.has("proposal")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from drystone._arrays import as_integer, checked, rows_of_data
+from drystone._arrays import as_integer, checked, not_finite, rows_not_in_range, rows_of_data
 from drystone._defaults import DRAWS, KEEP_DRAWS, LEVELS, SEED
 from drystone._messages import first_few, require
 from drystone._parallel import Executor
@@ -119,6 +119,11 @@ def tabulate(
     weights = None if row_weights is None else scaled_weights(row_weights, len(theta))
     checked_members = _check_members(members, sizes["d"])
     names = list(checked_members)
+    bad = rows_not_in_range(y)
+    if bad.size and any(member.needs_finite_y for member in checked_members.values()):
+        raise ValueError(not_finite("y", bad, y))
+    # Other members may be made for such rows; if one fails, they are the first thing to look at.
+    data = f" {not_finite('y', bad, y)}" if bad.size else ""
     plan = Plan(
         as_integer("draws", draws, 0),
         _levels(levels),
@@ -168,9 +173,9 @@ def tabulate(
             outcomes.add(job, part)
             progress.update(len(job.theta))
     if not outcomes.names:
-        raise RuntimeError(f"every member failed. {_reasons(outcomes.failed)}")
+        raise RuntimeError(f"every member failed. {_reasons(outcomes.failed)}{data}")
     if outcomes.failed:
-        _warn_of(outcomes.failed, len(names))
+        _warn_of(outcomes.failed, len(names), data)
     unforeseen = [
         name for name in outcomes.lacking.get("log_q", ()) if name in remaining and name not in announced
     ]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import nn
 
+    from drystone.training.augmentation import Augment
+
 __all__ = ["Ensemble"]
 
 
@@ -38,6 +40,7 @@ class Ensemble(Sequence[M], Generic[M]):
     Args:
         members: The members, with unique names.
         diverged: Names of members that diverged twice in training and were left out.
+        unfinished: Names of members that the time budget of the training left out.
 
     Example:
         >>> import drystone as ds, tempfile
@@ -50,10 +53,13 @@ class Ensemble(Sequence[M], Generic[M]):
         ('maf-000', 'maf-001')
     """
 
-    def __init__(self, members: Iterable[M | storage.Stored], diverged: Sequence[str] = ()) -> None:
+    def __init__(
+        self, members: Iterable[M | storage.Stored], diverged: Sequence[str] = (), unfinished: Sequence[str] = ()
+    ) -> None:
         self._members: list[Any] = list(members)
         self.names = tuple(member.name for member in self._members)
         self.diverged = tuple(diverged)
+        self.unfinished = tuple(unfinished)
         if len(set(self.names)) < len(self.names):
             duplicated = sorted({name for name in self.names if self.names.count(name) > 1})
             raise ValueError(f"names of members must be unique; duplicated: {', '.join(duplicated)}.")
@@ -67,7 +73,7 @@ class Ensemble(Sequence[M], Generic[M]):
     def __getitem__(self, index: slice) -> Ensemble[M]: ...
     def __getitem__(self, index: int | slice) -> M | Ensemble[M]:
         if isinstance(index, slice):
-            return Ensemble(self._members[index], self.diverged)
+            return Ensemble(self._members[index], self.diverged, self.unfinished)
         if isinstance(self._members[index], storage.Stored):
             self._members[index] = self._members[index].load()
         return self._members[index]
@@ -75,7 +81,8 @@ class Ensemble(Sequence[M], Generic[M]):
     def __repr__(self) -> str:
         diverged = f", {len(self.diverged)} diverged" if self.diverged else ""
         names = ", ".join(self.names[:3]) + (", …" if len(self) > 3 else "")
-        return f"Ensemble({len(self)} members: {names}{diverged})"
+        unfinished = f", {len(self.unfinished)} unfinished" if self.unfinished else ""
+        return f"Ensemble({len(self)} members: {names}{diverged}{unfinished})"
 
     def _repr_html_(self) -> str:
         """Return a row per member: what it is, how long it was trained, its validation loss."""
@@ -102,7 +109,7 @@ class Ensemble(Sequence[M], Generic[M]):
     def snapshot(self, epoch: int) -> Ensemble[M]:
         """Return the ensemble as it was after one of the epochs in ``snapshots`` of :func:`drystone.train`."""
         members: list[Any] = [member.snapshot(epoch) for member in self]
-        return Ensemble(members, self.diverged)
+        return Ensemble(members, self.diverged, self.unfinished)
 
     def refit(
         self,
@@ -112,6 +119,7 @@ class Ensemble(Sequence[M], Generic[M]):
         directory: str | os.PathLike[str] | None = None,
         *,
         embedding: Callable[[], nn.Module] | None = None,
+        augment: Augment | None = None,
         device: str = "cpu",
         workers: int | None = None,
         client: Executor | None = None,
@@ -132,6 +140,7 @@ class Ensemble(Sequence[M], Generic[M]):
             directory: Where members are written as they finish: not that of the first training. The same call
                 continues; if there are members of other rows, :class:`~drystone.StaleError` is raised.
             embedding: Makes the embedding module, for members that were trained with one.
+            augment: The function that the members were trained with, if they were: it is called again.
             device: Device on which torch trains.
             workers: As in :func:`drystone.train`.
             client: As in :func:`drystone.train`.
@@ -151,7 +160,7 @@ class Ensemble(Sequence[M], Generic[M]):
             if name not in self.names:
                 raise ValueError(unknown("member", name, self.names))
         chosen: list[Any] = [self[self.names.index(name)] for name in names]
-        return Ensemble(refit(chosen, theta, y, directory, embedding, device, workers, client, progress))
+        return Ensemble(refit(chosen, theta, y, directory, embedding, augment, device, workers, client, progress))
 
     @property
     def frame(self) -> pd.DataFrame:

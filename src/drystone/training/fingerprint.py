@@ -34,10 +34,12 @@ def fingerprint_of_data(
     engine: str,
     embedding: str,
     target: str = "posterior",
+    augment: str = "",
 ) -> str:
     """Return the fingerprint of the data and the settings that all members of a training share.
 
-    ``validation`` is a share of the rows, or rows (theta, y) of their own, whose bytes count.
+    ``validation`` is a share of the rows, or rows (theta, y) of their own, whose bytes count; ``augment`` and
+    ``embedding`` are names of code.
     """
     rows = validation if isinstance(validation, tuple) else ()
     texts = [
@@ -60,6 +62,8 @@ def fingerprint_of_data(
         texts.append(f"linear={support.linear!r}")
     if target != "posterior":
         texts.append(repr(target))
+    if augment:
+        texts.append(f"augment={augment!r}")
     digest = hashlib.sha256(f"({', '.join(texts)})".encode())
     for array in (theta, y, *rows):
         digest.update(np.ascontiguousarray(array).data)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drystone._arrays import LARGEST, as_numpy, in_range
+from drystone._arrays import as_numpy, not_finite, rows_not_in_range
 from drystone.simulation.support import Support
 
 __all__ = ["Split", "check_inside", "simulations"]
@@ -77,12 +77,9 @@ def simulations(theta: ArrayLike, y: ArrayLike, structured: bool) -> tuple[NDArr
     if not len(theta):
         raise ValueError("`theta` and `y` must have at least one row; they have none.")
     for name, values in (("theta", theta), ("y", y)):
-        bad = int((~in_range(values)).reshape(len(values), -1).any(axis=1).sum())
-        if bad:
-            raise ValueError(
-                f"`{name}` must be finite; {bad} of {len(values)} rows are not, where numbers above {LARGEST:g} "
-                "count as infinite. Drop those rows, or choose other units."
-            )
+        bad = rows_not_in_range(values)
+        if bad.size:
+            raise ValueError(not_finite(name, bad, values))
     return theta, y
 
 

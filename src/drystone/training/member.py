@@ -80,6 +80,11 @@ class TrainedMember:
     recipe: Recipe | None = field(default=None, repr=False)
     embedding: nn.Module | None = field(default=None, repr=False)
 
+    @property
+    def needs_finite_y(self) -> bool:
+        """Whether NaN in y is of no use to it: an embedding may be made for NaN, a network is not."""
+        return self.embedding is None
+
     def log_prob(self, theta: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         r"""Return :math:`\log q(\theta_n \mid y_n)`, (N,), for paired rows theta (N, d) and y (N, …).
 

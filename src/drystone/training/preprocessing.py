@@ -84,7 +84,7 @@ class DataTransform:
     ) -> DataTransform:
         """Fit on training rows y (N, c), or (N, …) for structured data, which are scaled as a whole."""
         if clip <= 0:
-            raise ValueError(f"`clip_y` must be positive; got {clip}. Use float('inf') not to clip.")
+            raise ValueError(f"`clip_y` must be positive; got {clip}. Use None not to clip.")
         structured = y.ndim > 2
         columns = np.zeros(() if structured else y.shape[1:], bool)
         columns[() if isinstance(log, bool) else list(log)] = log is not False

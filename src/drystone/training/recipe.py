@@ -22,6 +22,7 @@ class Recipe:
         engine: ``"compiled"`` or ``"torch"``.
         schedule: Epochs, early stopping and snapshots.
         lr_drop_epochs: Epochs, counted from 1, at the ends of which the learning rate was lowered.
+        augment: Name of the function that made new pairs in every epoch; empty if there was none.
     """
 
     seed: int
@@ -29,11 +30,12 @@ class Recipe:
     engine: Literal["compiled", "torch"]
     schedule: Schedule
     lr_drop_epochs: tuple[int, ...]
+    augment: str = ""
 
     @classmethod
-    def of(cls, job: Job, fit: Fit) -> Recipe:
+    def of(cls, job: Job, fit: Fit, augment: str = "") -> Recipe:
         """Return the recipe of a finished training."""
-        return cls(job.seed, job.key, job.engine, job.schedule, fit.lr_drop_epochs)
+        return cls(job.seed, job.key, job.engine, job.schedule, fit.lr_drop_epochs, augment)
 
     def describe(self) -> dict[str, Any]:
         """Return the recipe as JSON."""
@@ -49,4 +51,5 @@ class Recipe:
             engine=stored["engine"],
             schedule=Schedule(**{**schedule, "snapshots": tuple(schedule["snapshots"])}),
             lr_drop_epochs=tuple(stored["lr_drop_epochs"]),
+            augment=stored.get("augment", ""),
         )

@@ -22,6 +22,7 @@ from drystone._parallel import Executor, as_completed, cores, worker_pool
 from drystone._resume import Record, check_same
 from drystone.errors import ConvergenceWarning
 from drystone.training import disk as storage
+from drystone.training.augmentation import Augment, Augmentation, name_of
 from drystone.training.engines.job import Job, run_again
 from drystone.training.fingerprint import fingerprint_of_refit
 from drystone.training.inputs import check_inside, simulations
@@ -44,6 +45,7 @@ def refit(
     y: ArrayLike,
     directory: str | os.PathLike[str] | None,
     embedding: Callable[[], nn.Module] | None,
+    augment: Augment | None,
     device: str,
     workers: int | None,
     client: Executor | None,
@@ -54,6 +56,7 @@ def refit(
     jobs = {member.name: _job(member, theta, y, embedding, device) for member in members}
     for member in members:
         check_inside(theta, _support(member))
+        _check_augment(member, augment)
     done = {} if directory is None else _finished(jobs, Path(directory), embedding)
     waiting = sorted((m for m in members if m.name not in done), key=lambda member: -member.configuration.cost)
     torch = any(job.engine == "torch" for job in jobs.values())
@@ -63,7 +66,7 @@ def refit(
     ):
         bar.update(len(done))
         rows = pool.share((theta, y))
-        submit = lambda member: pool.submit(_again, member, jobs[member.name], rows)  # noqa: E731
+        submit = lambda member: pool.submit(_again, member, jobs[member.name], rows, augment)  # noqa: E731
         for member, future in as_completed(waiting, submit, lambda: len(members)):
             again = done[member.name] = future.result()
             if directory is not None:
@@ -81,7 +84,7 @@ def refit(
     return [done[name] for name in jobs]
 
 
-def _again(member: Any, job: Job, rows: tuple[NDArray, NDArray]) -> Any:
+def _again(member: Any, job: Job, rows: tuple[NDArray, NDArray], augment: Augment | None) -> Any:
     """Return the member trained on these rows, or as it was if it diverges."""
     theta, y = rows
     target: PosteriorTarget | LikelihoodTarget
@@ -90,6 +93,8 @@ def _again(member: Any, job: Job, rows: tuple[NDArray, NDArray]) -> Any:
     else:
         target = PosteriorTarget.of(member)
     data = target.data(theta, y, np.arange(len(theta)), np.arange(0))
+    if augment is not None:
+        data = replace(data, augmentation=Augmentation(augment, target, _support(member), theta, y))
     history = member.history
     outcome = run_again(job, data, history.restarts, history.best_epoch, _recipe(member).lr_drop_epochs)
     if outcome.fit.diverged:
@@ -122,6 +127,15 @@ def _job(
         device,
         fingerprint_of_refit(member.flow.parameters, recipe, theta, y),
     )
+
+
+def _check_augment(member: TrainedMember | TrainedLikelihood, augment: Augment | None) -> None:
+    trained, passed = _recipe(member).augment, name_of(augment)
+    if trained != passed:
+        raise ValueError(
+            f"member {member.name!r} was trained with augment={trained or None}; got augment={passed or None}. "
+            "Pass the function that it was trained with: refit(theta, y, augment=...)."
+        )
 
 
 def _recipe(member: TrainedMember | TrainedLikelihood) -> Recipe:

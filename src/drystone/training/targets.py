@@ -43,7 +43,7 @@ class PosteriorTarget:
 
     PREFIX: ClassVar[str] = ""
     FAMILIES: ClassVar[tuple[Family, ...]] = (FAMILY,)
-    SWEEP: ClassVar[Sweep] = Sweep.posterior()
+    SWEEPS: ClassVar[tuple[Sweep, ...]] = Sweep.posterior()
 
     support: Support
     scaling: Scaling
@@ -77,9 +77,15 @@ class PosteriorTarget:
 
     def data(self, theta: NDArray, y: NDArray, training: Rows, held_out: Rows) -> Data:
         """Return the standardized simulations."""
+        return Data(*self.standardize(theta, y, np.arange(len(theta))), training, held_out)
+
+    def standardize(
+        self, theta: NDArray, y: NDArray, rows: Rows
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return x and y of the flow for pairs that stand at these rows of the simulations."""
         x = self.scaling.apply(self.support.to_real(theta)[0]).astype(np.float32)
         with single_threaded():
-            return Data(x, self.data_transform(y), training, held_out)
+            return x, self.data_transform(y)
 
     def member(self, name: str, outcome: Outcome) -> TrainedMember:
         """Return the member of a finished training."""
@@ -108,7 +114,7 @@ class LikelihoodTarget:
 
     PREFIX: ClassVar[str] = "nle-"
     FAMILIES: ClassVar[tuple[Family, ...]] = ("maf", "nsf")
-    SWEEP: ClassVar[Sweep] = Sweep.likelihood()
+    SWEEPS: ClassVar[tuple[Sweep, ...]] = (Sweep.likelihood(),)
 
     features: Features
     condition: Condition
@@ -144,8 +150,13 @@ class LikelihoodTarget:
 
     def data(self, theta: NDArray, y: NDArray, training: Rows, held_out: Rows) -> Data:
         """Return the standardized simulations, with the roles of θ and y exchanged."""
-        z = self.features.apply(y, self.u)[0].astype(np.float32)
-        return Data(z, self.condition(theta), training, held_out)
+        return Data(*self.standardize(theta, y, np.arange(len(theta))), training, held_out)
+
+    def standardize(
+        self, theta: NDArray, y: NDArray, rows: Rows
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return x and y of the flow for pairs that stand at these rows of the simulations."""
+        return self.features.apply(y, self.u[rows])[0].astype(np.float32), self.condition(theta)
 
     def member(self, name: str, outcome: Outcome) -> TrainedLikelihood:
         """Return the member of a finished training."""

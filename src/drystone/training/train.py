@@ -10,6 +10,7 @@ depend on the number of workers, on where they run, or on interruptions.
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -36,9 +37,10 @@ from drystone._resume import Record, check_same
 from drystone.errors import ConvergenceWarning
 from drystone.simulation.support import Support
 from drystone.training import disk as storage
+from drystone.training.augmentation import Augment, Augmentation, name_of, told_apart
 from drystone.training.disk import Stored
-from drystone.training.engines.job import Job, run
-from drystone.training.engines.loop import Schedule
+from drystone.training.engines.job import Job, OutOfTime, run
+from drystone.training.engines.loop import Data, Schedule
 from drystone.training.ensemble import Ensemble
 from drystone.training.fingerprint import fingerprint_of_data, fingerprint_of_member
 from drystone.training.inputs import Split, check_inside, simulations
@@ -57,6 +59,8 @@ Trained = TrainedMember | TrainedLikelihood
 
 # Weight of the linear term in the map from a box to the reals; docs/training.md has what it was compared with.
 LINEAR = 20.0
+# Augmented pairs are warned of below this p-value: falsely in one training of a thousand.
+LEVEL = 0.001
 
 
 def train(
@@ -66,8 +70,9 @@ def train(
     target: Literal["posterior", "likelihood"] = "posterior",
     prefix: str = "",
     members: int = MEMBERS,
+    minutes: float | None = None,
     family: Family | None = None,
-    sweep: Sweep | Sequence[Configuration] | None = None,
+    sweep: Sweep | Sequence[Sweep] | Sequence[Configuration] | None = None,
     engine: Literal["compiled", "torch"] = "compiled",
     seed: int = SEED,
     prior: object = None,
@@ -78,9 +83,10 @@ def train(
     patience: int | Literal["auto"] | None = "auto",
     lr_drops: int | None = None,
     validation: float | tuple[ArrayLike, ArrayLike] = VALIDATION,
+    augment: Augment | None = None,
     snapshots: Sequence[int] = (),
     log_y: bool | Sequence[int] = LOG_Y,
-    clip_y: float = 6.0,
+    clip_y: float | None = 6.0,
     components: int | None = None,
     embedding: Callable[[], nn.Module] | None = None,
     device: str = "cpu",
@@ -97,11 +103,15 @@ def train(
             counts evenly over their steps.
         prefix: Put before every member's name, to tell the members of several trainings apart.
         members: Number of members.
+        minutes: Time budget: members are trained in order until it is spent, and those that are not finished then
+            are left out, in ``ensemble.unfinished``. Which ones finish depends on the machine; the finished ones
+            are the same, to the bit, as without a budget, and the same call continues with the others in another
+            such time. The first is always finished. ``None`` for no limit.
         family: ``"maf"`` (affine) or ``"nsf"`` (splines: half as fast, and for posteriors usually much better).
             ``None`` for ``"nsf"``, and for likelihoods both in turn.
-        sweep: Ranges that the members' hyperparameters are drawn from, ``None`` for ``Sweep.posterior()`` or, for
-            likelihoods, ``Sweep.likelihood()``; or a list of configurations, one per member, which then decide
-            ``members`` and ``family``.
+        sweep: Ranges that the members' hyperparameters are drawn from, or several that they take in turn; ``None``
+            for ``Sweep.posterior()`` or, for likelihoods, ``Sweep.likelihood()``; or a list of configurations, one
+            per member, which then decide ``members`` and ``family``.
         engine: ``"compiled"``, or ``"torch"`` for embeddings, GPUs and very wide networks.
         seed: Seed of everything random. Member k is the same for any ``members`` and ``workers``.
         prior: Prior of θ, or its bounds: a (lower, upper) pair, infinite where there is no bound; a prior of ours,
@@ -121,9 +131,14 @@ def train(
         validation: Share of the rows held out of training, the same rows for all members; or simulations
             (theta, y) that stop the training instead, so that all rows are trained on. These may be the rows that
             the weights are fitted to: docs/training.md has how optimistic that is.
+        augment: Function ``augment(theta, y, rng) -> (theta, y)`` of the training rows, called in every epoch of
+            every member, in the units of the simulator and with the same shapes: for symmetries, and for noise
+            that is cheap to draw again. Pairs that can be told from real ones are warned of. It is code, of which
+            a directory notes the name alone; members that train at the same time call it from several threads.
         snapshots: Epochs after which a copy of the parameters is stored, for ``ensemble.snapshot(epoch)``.
         log_y: Take logarithms of y, of all columns or of those listed.
-        clip_y: Clip standardized y to ± this value; posteriors only, as a likelihood must see y as it is.
+        clip_y: Clip standardized y to ± this value, ``None`` not to clip; posteriors only, as a likelihood must
+            see y as it is.
         components: Reduce y to this number of principal components; posteriors only.
         embedding: Makes a torch module that maps standardized y to a vector (``engine="torch"``); posteriors only.
         device: Device on which torch trains (``engine="torch"``).
@@ -143,6 +158,7 @@ def train(
         (2, 10, 5, 1)
     """
     theta, y = simulations(theta, y, embedding is not None)
+    clip_y = float("inf") if clip_y is None else clip_y
     _check_engine(engine, embedding is not None, device)
     support = Support.of(prior, theta.shape[1])
     begun = _begun(directory)
@@ -167,6 +183,8 @@ def train(
     else:
         raise ValueError(f"`target` must be 'posterior' or 'likelihood'; got {target!r}.")
     data = kind.data(split.theta, split.y, training, held_out)
+    if augment is not None:
+        data = replace(data, augmentation=Augmentation(augment, kind, support, split.theta, split.y))
 
     # A directory that version 0.1 began is continued with its defaults.
     old = target == "posterior" and begun is not None and begun.of_version_0_1
@@ -176,10 +194,10 @@ def train(
     embedding_name = getattr(embedding, "__qualname__", type(embedding).__name__)
     common = fingerprint_of_data(
         theta, y, support=support, validation=split.settings, log_y=log_y, clip_y=clip_y, components=components,
-        schedule=schedule, engine=engine, embedding=embedding_name, target=target,
+        schedule=schedule, engine=engine, embedding=embedding_name, target=target, augment=name_of(augment),
     )  # fmt: skip
     families = kind.FAMILIES if family is None else (family,)
-    sweep = sweep or (Sweep() if old else kind.SWEEP)
+    sweep = sweep or (Sweep() if old else kind.SWEEPS)
     jobs = [
         Job(
             f"{prefix}{kind.PREFIX}{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule,
@@ -191,6 +209,12 @@ def train(
     done: dict[str, Trained | Stored | None] = _finished(jobs, directory, embedding)
     # Longest first, so that no core waits for the last one.
     remaining = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
+    if minutes is not None:
+        in_order = [job for job in jobs if job.name not in done]
+        remaining = _within(minutes, in_order, any(member is not None for member in done.values()))
+    unfinished: list[str] = []
+    if remaining and data.augmentation is not None:
+        _warn_if_told_apart(data, data.augmentation, seed)
     with (
         tqdm(total=len(jobs), unit="member", disable=None if progress is None else not progress) as bar,
         # Torch has one random state per process and its own threads: its members take turns.
@@ -200,24 +224,39 @@ def train(
         shared = pool.share(data)
         # All at once: a job is a few numbers, and a cluster that grows on demand looks at the number of jobs.
         for job, future in as_completed(remaining, lambda job: pool.submit(run, job, shared), lambda: len(jobs)):
-            outcome = future.result()
+            try:
+                outcome = future.result()
+            except OutOfTime:
+                unfinished.append(job.name)
+                continue
             if outcome.fit.diverged:
                 done[job.name] = None
             else:
-                done[job.name] = replace(kind.member(job.name, outcome), recipe=Recipe.of(job, outcome.fit))
+                done[job.name] = replace(
+                    kind.member(job.name, outcome), recipe=Recipe.of(job, outcome.fit, name_of(augment))
+                )
             if directory is not None:
                 _write(job, done[job.name], Path(directory))
             _show(bar, done)
 
-    diverged = [job.name for job in jobs if done[job.name] is None]
+    finished = [job.name for job in jobs if job.name not in unfinished]
+    diverged = [name for name in finished if done[name] is None]
     if diverged:
         warnings.warn(
-            f"{len(diverged)} of {len(jobs)} members diverged twice and were left out: "
+            f"{len(diverged)} of {len(finished)} members diverged twice and were left out: "
             f"{', '.join(diverged)}. Lower the sweep's `learning_rate`, or look for outliers.",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Ensemble([m for job in jobs if (m := done[job.name]) is not None], diverged)
+    return Ensemble([m for name in finished if (m := done[name]) is not None], diverged, sorted(unfinished))
+
+
+def _within(minutes: float, jobs: Sequence[Job], any_finished: bool) -> list[Job]:
+    """Return the jobs with the end of their time; the first has none, unless there is a finished member."""
+    if not minutes > 0:
+        raise ValueError(f"`minutes` must be positive; got {minutes}.")
+    limited = [replace(job, deadline=time.time() + 60 * minutes) for job in jobs]
+    return limited if any_finished else [*jobs[:1], *limited[1:]]
 
 
 def _check_engine(engine: str, embedding: bool, device: str) -> None:
@@ -230,15 +269,36 @@ def _check_engine(engine: str, embedding: bool, device: str) -> None:
 
 
 def _configurations(
-    members: int, families: Sequence[Family], sweep: Sweep | Sequence[Configuration], seed: int
-) -> Sequence[Configuration]:
-    """Return one configuration per member, of the families in turn; the k-th does not depend on their number."""
-    if not isinstance(sweep, Sweep):
-        return sweep
+    members: int,
+    families: Sequence[Family],
+    sweep: Sweep | Sequence[Sweep] | Sequence[Configuration],
+    seed: int,
+) -> list[Configuration]:
+    """Return a configuration per member, families and sweeps in turn; the k-th does not depend on their number."""
+    sweeps = [sweep] if isinstance(sweep, Sweep) else [s for s in sweep if isinstance(s, Sweep)]
+    listed = [] if isinstance(sweep, Sweep) else [c for c in sweep if isinstance(c, Configuration)]
+    if sweeps and listed:
+        raise TypeError("`sweep` must be sweeps or configurations; got a list of both.")
+    if listed:
+        return listed
     if members < 1:
         raise ValueError(f"`members` must be at least 1; got {members}.")
     seeds = [np.random.SeedSequence(seed, spawn_key=(2, k)) for k in range(members)]
-    return [sweep.draw(families[k % len(families)], np.random.default_rng(s)) for k, s in enumerate(seeds)]
+    return [
+        sweeps[k % len(sweeps)].draw(families[k % len(families)], np.random.default_rng(s))
+        for k, s in enumerate(seeds)
+    ]
+
+
+def _warn_if_told_apart(data: Data, augmentation: Augmentation, seed: int) -> None:
+    p = told_apart(data, augmentation, seed)
+    if p < LEVEL:
+        warnings.warn(
+            f"augmented pairs can be told from real ones (p = {p:.4f}): members learn another "
+            "distribution than that of the simulations. Check the symmetry or the noise of `augment`, and that "
+            "`y` has its noise already.",
+            stacklevel=3,
+        )
 
 
 def _begun(directory: str | os.PathLike[str] | None) -> Stored | None:

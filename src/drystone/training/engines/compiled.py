@@ -51,6 +51,10 @@ class CompiledLearner:
         self.average = decay * self.average + (1 - decay) * self.parameters
         return loss
 
+    def take(self, data: Data) -> None:
+        """Train on other data from now on; the validation rows are the same."""
+        self.data = data
+
     def validation_loss(self) -> float:
         """Return the mean negative log density on the validation rows."""
         log_q = np.empty(len(self.data.validation), np.float32)

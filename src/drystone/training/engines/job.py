@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from drystone.flows.architecture import Architecture
-from drystone.training.engines.loop import Data, Fit, Schedule, fit, replay
+from drystone.training.engines.loop import Data, Fit, Learner, Schedule, fit, replay
 from drystone.training.sweep import Configuration
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["Job", "Outcome", "run", "run_again"]
+__all__ = ["Job", "OutOfTime", "Outcome", "run", "run_again"]
+
+
+class OutOfTime(Exception):
+    """The time of a training ended before the training did."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Job:
         embedding: Makes the embedding module; torch only.
         device: Device of the training; torch only.
         fingerprint: Digest of the data and settings of the training.
+        deadline: When the training is given up, in seconds of ``time.time``; ``None`` for never.
     """
 
     name: str
@@ -45,6 +50,7 @@ class Job:
     embedding: Callable[[], nn.Module] | None
     device: str
     fingerprint: str
+    deadline: float | None = None
 
 
 @dataclass(frozen=True)
@@ -60,14 +66,24 @@ class Outcome:
 
 
 def run(job: Job, data: Data) -> Outcome:
-    """Train one member; if it diverges, train it once more with a tenth of the learning rate."""
+    """Train one member; if it diverges, train it once more with a tenth of the learning rate.
+
+    Raises:
+        OutOfTime: at the first epoch that would begin after the deadline.
+    """
     start = time.perf_counter()
-    training = partial(fit, schedule=job.schedule)
+    training = partial(fit, schedule=job.schedule, go_on=partial(_check_time, job.deadline))
+    _check_time(job.deadline)
     outcome = _attempt(job, data, 0, training)
     if outcome.fit.diverged:
         slower = replace(job.configuration, learning_rate=job.configuration.learning_rate * 0.1)
         outcome = _attempt(replace(job, configuration=slower), data, 1, training)
     return replace(outcome, seconds=time.perf_counter() - start)
+
+
+def _check_time(deadline: float | None) -> None:
+    if deadline is not None and time.time() > deadline:
+        raise OutOfTime
 
 
 def run_again(job: Job, data: Data, restart: int, epochs: int, lr_drop_epochs: Sequence[int]) -> Outcome:
@@ -95,7 +111,7 @@ def _attempt(job: Job, data: Data, restart: int, training: Callable[..., Fit]) -
         architecture = configuration.architecture(data.x.shape[1], data.y.shape[1], rng)
         with single_threaded():
             learner = CompiledLearner(architecture, configuration, data, rng)
-            result = training(learner, data.training, rng=rng)
+            result = training(_augmented(learner, data, job, restart), data.training, rng=rng)
         return Outcome(architecture, configuration, result, None, restart)
 
     from drystone._parallel import seeded
@@ -103,6 +119,17 @@ def _attempt(job: Job, data: Data, restart: int, training: Callable[..., Fit]) -
 
     with seeded(int(rng.integers(2**63))):
         learner = TorchLearner(configuration, data, job.embedding, job.device, rng)
-        result = training(learner, data.training, rng=rng)
+        result = training(_augmented(learner, data, job, restart), data.training, rng=rng)
     embedding = None if learner.embedding is None else with_state(learner.embedding, result.state)
     return Outcome(learner.architecture, configuration, result, embedding, restart)
+
+
+def _augmented(learner: Learner, data: Data, job: Job, restart: int) -> Learner:
+    """Return the learner, with training rows that are made anew in every epoch if the data say so."""
+    if data.augmentation is None:
+        return learner
+    from drystone.training.augmentation import AugmentedLearner
+
+    # A stream of its own: the order of the rows does not depend on how much the user's function draws.
+    rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(*job.key, restart, 0)))
+    return AugmentedLearner(learner, data, data.augmentation, rng)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drystone._early_stopping import EarlyStopping
 from drystone._parallel import stop_if_given_up
+
+if TYPE_CHECKING:
+    from drystone.training.augmentation import Augmentation
 
 __all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit", "replay"]
 
@@ -24,12 +27,16 @@ State = dict[str, NDArray]
 
 @dataclass(frozen=True)
 class Data:
-    """The standardized simulations, float32, with the training and the validation rows; shared by all members."""
+    """The standardized simulations, float32, with the training and the validation rows; shared by all members.
+
+    With an augmentation the training rows are made anew in every epoch.
+    """
 
     x: NDArray[np.float32]
     y: NDArray[np.float32]
     training: NDArray[np.int64]
     validation: NDArray[np.int64]
+    augmentation: Augmentation | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,10 @@ class Learner(Protocol):
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
         """Train on the rows in this order and return the mean loss."""
+        ...
+
+    def take(self, data: Data) -> None:
+        """Train on other data from now on; the validation rows are the same."""
         ...
 
     def validation_loss(self) -> float:
@@ -97,8 +108,14 @@ class Fit:
         return int(np.argmin(self.validation)) + 1
 
 
-def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.random.Generator) -> Fit:
-    """Train until the schedule stops it, or a loss is no longer finite."""
+def fit(
+    learner: Learner,
+    rows: NDArray[np.int64],
+    schedule: Schedule,
+    rng: np.random.Generator,
+    go_on: Callable[[], None] = lambda: None,
+) -> Fit:
+    """Train until the schedule stops it, a loss is no longer finite, or ``go_on`` raises before an epoch."""
     stopping = EarlyStopping(learner.state(), schedule.patience)
     losses: list[float] = []
     validation: list[float] = []
@@ -106,6 +123,7 @@ def fit(learner: Learner, rows: NDArray[np.int64], schedule: Schedule, rng: np.r
     drops: list[int] = []
     for epoch in range(1, schedule.epochs + 1):
         stop_if_given_up()
+        go_on()
         losses.append(learner.epoch(rng.permutation(rows)))
         validation.append(learner.validation_loss())
         if not (math.isfinite(losses[-1]) and math.isfinite(validation[-1])):

@@ -81,6 +81,10 @@ class TorchLearner:
                 self._average(self.averaged_embedding, self.embedding)
         return total / len(batches)
 
+    def take(self, data: Data) -> None:
+        """Train on other data from now on; the validation rows are the same."""
+        self.x, self.y = (torch.from_numpy(a).to(self.x.device) for a in (data.x, data.y))
+
     @torch.no_grad()
     def _average(self, averaged: nn.Module, current: nn.Module) -> None:
         for average, new in zip(averaged.parameters(), current.parameters(), strict=True):
