@@ -7,6 +7,7 @@ learning rates of the first training: weights and certificate are those of the m
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -429,7 +430,7 @@ def _chosen(table: Table, prior: object, seed: int) -> tuple[Stacking, Stacking,
     gain = mean_over_rows(log_q["product"] - log_q["mixture"], table.row_weights)
     # A mixture is simpler to draw from: a product has to be better by more than its standard error.
     name = "product" if gain.value > gain.se else "mixture"
-    fit = stack(table, forms[name])
+    fit = replace(stack(table, forms[name]), seconds=math.nan)  # so that reports of equal calls are equal
     params = {"weights": fit.weights, "fold_weights": frozen(np.stack(weights[name])), "fold": frozen(fold)}
     crossed = replace(fit, form=CrossFitted(fit.form), params=params)
     difference = f"{gain.value:+.3f} ± {gain.se:.3f} nats"
@@ -445,9 +446,9 @@ def _clear(directory: Path | None) -> None:
 def _frame(*ensembles: Iterable[Any] | None) -> pd.DataFrame:
     import pandas as pd
 
-    frames = [
-        ensemble.frame.assign(kind=kind)
-        for kind, ensemble in zip(("posterior", "likelihood"), ensembles, strict=True)
-        if isinstance(ensemble, Ensemble)
-    ]
+    frames = []
+    for kind, ensemble in zip(("posterior", "likelihood"), ensembles, strict=True):
+        if isinstance(ensemble, Ensemble):
+            frames.append(ensemble.frame)
+            frames[-1].insert(0, "kind", kind)
     return pd.concat(frames)
