@@ -201,9 +201,23 @@ def test_posteriors_that_are_worse_than_the_prior_do_not_propose(rows):
     assert module._normalizer(ensemble, theta, y, BOX, 0).proposal == {}
 
 
+def test_a_time_budget_is_shared_among_the_kinds(rows, monkeypatch):
+    budgets = []
+
+    def noted(*simulations, **options):
+        budgets.append((options["target"], options["minutes"]))
+        raise InterruptedError
+
+    monkeypatch.setattr(module, "train", noted)
+    for target in ("both", "likelihood"):
+        with pytest.raises(InterruptedError):
+            ds.infer(*rows, minutes=10, target=target, **OPTIONS)
+    assert budgets == [("posterior", pytest.approx(1.5)), ("likelihood", pytest.approx(4.5))]
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
-    [({"target": "all"}, "`target` must be"), ({"prior": None}, "`prior` must be")],
+    [({"target": "all"}, "`target` must be"), ({"prior": None}, "`prior` must be"), ({"minutes": 0}, "`minutes`")],
 )
 def test_wrong_options_are_refused_before_anything_is_trained(rows, option, message):
     with pytest.raises((ValueError, TypeError), match=message):

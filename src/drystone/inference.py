@@ -39,6 +39,7 @@ from drystone.table import Table
 from drystone.tabulation import tabulate
 from drystone.tasks import Task
 from drystone.training import Ensemble, train
+from drystone.training.augmentation import Augment
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +57,9 @@ WIDE = 100
 POINTS, FOLDS = 1000, 5
 # Processor time of the advice, in seconds, and test rows that a report shows.
 ADVICE_SECONDS, ROWS_SHOWN = 10.0, 2
+# Shares of a time budget for training: refitting takes about as long again, and the rest is for the table.
+BUDGET = {"posterior": 0.15, "likelihood": 0.3}
+
 Target = Literal["both", "posterior", "likelihood"]
 
 
@@ -65,6 +69,7 @@ def infer(
     *,
     prior: object,
     test: tuple[ArrayLike, ArrayLike] | None = None,
+    minutes: float | None = None,
     members: int = MEMBERS,
     target: Target = "both",
     seed: int = SEED,
@@ -72,6 +77,7 @@ def infer(
     parameters: Sequence[str] | None = None,
     log_y: bool | Sequence[int] = LOG_Y,
     embedding: Callable[[], nn.Module] | None = None,
+    augment: Augment | None = None,
     epochs: int = EPOCHS,
     workers: int | None = None,
     client: Executor | None = None,
@@ -90,16 +96,19 @@ def infer(
             torch's, sbi's, SciPy's).
         test: Further simulations (theta, y) that nothing is fitted to and no member is trained on, to compare on.
             Without them ``comparison`` is cross-fitted: each row by weights that were fitted to other rows.
+        minutes: Time to aim at, for training, refitting and the rest together: as many members are trained as fit.
+            Which ones finish then depends on the machine.
         members: Number of members of each kind, at most.
         target: Train posteriors, likelihoods, or both. With ``"both"``, likelihoods are left out, with a note,
             where they cannot be trained: with an embedding, with more than 100 columns of y, or where a column of
             y has no density.
-        seed: Seed of everything random: the same seed gives the same bits.
+        seed: Seed of everything random: without ``minutes`` the same seed gives the same bits.
         directory: Where all results are written as they are finished. The same call continues; one with other
             data or settings raises :class:`~drystone.StaleError`.
         parameters: Names of θ.
         log_y: As in :func:`drystone.train`.
         embedding: As in :func:`drystone.train`; posteriors only.
+        augment: As in :func:`drystone.train`.
         epochs: As in :func:`drystone.train`.
         workers: As in :func:`drystone.train`.
         client: As in :func:`drystone.train`.
@@ -115,6 +124,8 @@ def infer(
     """
     if target not in ("both", "posterior", "likelihood"):
         raise ValueError(f"`target` must be 'both', 'posterior' or 'likelihood'; got {target!r}.")
+    if minutes is not None and not minutes > 0:
+        raise ValueError(f"`minutes` must be positive, or None; got {minutes}.")
     as_prior(prior)  # raises now rather than after the training
     theta, y = as_numpy(theta), rows_of_data("y", y)
     first, rows = _split(len(theta), seed)
@@ -136,11 +147,13 @@ def infer(
             y[first],
             target=kind,
             members=members,
+            minutes=None if minutes is None else minutes * _share(kind, target),
             seed=seed,
             prior=prior,
             validation=(theta[rows], y[rows]),
             log_y=log_y,
             embedding=embedding,
+            augment=augment,
             engine="compiled" if embedding is None else "torch",
             epochs=epochs,
             workers=workers,
@@ -186,6 +199,7 @@ def infer(
             names,
             within("refitted"),
             embedding=embedding,
+            augment=augment,
             workers=workers,
             client=client,
             progress=progress,
@@ -351,6 +365,11 @@ class Inference:
 
     def __repr__(self) -> str:
         return f"Inference({self.posterior!r}, {self.table.K} members, {self.table.N} stacking rows)"
+
+
+def _share(kind: str, target: Target) -> float:
+    """Return the share of a time budget for training one kind of members."""
+    return BUDGET[kind] if target == "both" else sum(BUDGET.values())
 
 
 def _split(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @command(
     ("drystone infer moons", "of the simulations in moons/: members, weights and moons/inference/report.html"),
-    ("drystone infer moons --at observed.npy", "with the posterior at your data in the report"),
+    ("drystone infer moons --minutes 10 --at observed.npy", "in ten minutes, with the posterior at your data"),
     (
         "drystone infer mine --theta theta.npy --y y.npy --lower=0,-1 --upper=2,1 --parameters a,b",
         "of simulations made elsewhere, (N, d) and (N, m), with a uniform prior",
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 @click.option("--upper", help="Upper bounds of a uniform prior.")
 @click.option("--parameters", help="Names of the parameters, separated by commas.")
 @click.option("--at", type=click.Path(path_type=Path), help="Observed data (.npy), to show the posterior at.")
-@click.option("--members", type=click.IntRange(1), help="Members of each kind.  [8]")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Time to aim at.")
+@click.option("--members", type=click.IntRange(1), help="Members of each kind, at most.  [8]")
 @click.option(
     "--target",
     type=click.Choice(("both", "posterior", "likelihood")),
@@ -64,6 +65,7 @@ def infer(
     upper: str | None,
     parameters: str | None,
     at: Path | None,
+    minutes: float | None,
     members: int | None,
     target: str,
     log_y: bool,
@@ -76,7 +78,7 @@ def infer(
 
     Of a run, the training and the stacking rows are used, and the test rows are kept to compare on. Of files, all
     rows are used, and the comparison is cross-fitted. A killed inference continues when the same command is called
-    again, and ends with the same numbers.
+    again, and ends with the same numbers; with --minutes, the members that finish in time depend on the machine.
     """
     import drystone as ds
     from drystone.cli.comparison_table import render
@@ -110,6 +112,7 @@ def infer(
             *simulations,
             prior=prior,
             test=test,
+            minutes=minutes,
             members=members or MEMBERS,
             target=target,  # pyright: ignore[reportArgumentType]  (click has checked it)
             seed=seed,
