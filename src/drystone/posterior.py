@@ -8,7 +8,7 @@ device for a tensor, NumPy arrays otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
@@ -23,7 +23,10 @@ from drystone.adapters.member import CheckedMember
 from drystone.table.inputs import as_levels
 
 if TYPE_CHECKING:
+    from drystone.diagnostics.credible_sets import CredibleSet
     from drystone.diagnostics.observation import PosteriorAt
+    from drystone.diagnostics.predictive import Summary
+    from drystone.diagnostics.reference import Reference
     from drystone.stacking.result import Stacking
     from drystone.table import Table
 
@@ -53,6 +56,7 @@ class StackedPosterior:
         reference: simulations that had no part in the weights, with y, or None: what an observation is held
             against (:meth:`at`).
         default_x: the observation of methods that are given none; see :meth:`set_default_x`.
+        references: what is known of the reference, by seed, so that it is computed once.
 
     Example:
         >>> import drystone as ds
@@ -69,6 +73,7 @@ class StackedPosterior:
     members: tuple[CheckedMember, ...]
     reference: Table | None = None
     default_x: Any = field(default=None, init=False, repr=False)
+    references: dict[int, Reference] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.reference is None:
@@ -233,17 +238,47 @@ class StackedPosterior:
             self.default_x = self.default_x.to(device)
         return self
 
-    def at(self, y_o: ArrayLike | None = None, *, draws: int = DRAWS, seed: int = 0) -> PosteriorAt:
+    def at(
+        self,
+        y_o: ArrayLike | None = None,
+        *,
+        alpha: float = 0.1,
+        simulator: Any = None,
+        summaries: Mapping[str, Summary] | None = None,
+        draws: int = DRAWS,
+        seed: int = 0,
+    ) -> PosteriorAt:
         """Return the posterior at one observation, with the checks whether it can be believed there.
 
         Args:
             y_o: the observation; None for the default one.
+            alpha: miscoverage of the credible set.
+            simulator: a task, or a function ``(theta, rng) -> y``, to simulate data from the posterior.
+            summaries: functions of data (N, ...), by name, by which these are held against the observation; None
+                for its entries or, if these are many, four numbers.
             draws: of the posterior.
             seed: same seed, same result.
         """
         from drystone.diagnostics.observation import posterior_at
 
-        return posterior_at(self, y_o, draws=draws, seed=seed)
+        return posterior_at(
+            self, y_o, alpha=alpha, simulator=simulator, summaries=summaries, draws=draws, seed=seed
+        )
+
+    def credible_set(
+        self, y_o: ArrayLike | None = None, alpha: float = 0.1, *, local: bool = False, seed: int = 0
+    ) -> CredibleSet:
+        """Return a set that contains θ with probability at least 1 − alpha, whatever the members do.
+
+        Args:
+            y_o: the observation; None for the default one.
+            alpha: miscoverage.
+            local: calibrate on simulations near the observation, which is approximate.
+            seed: of the draws.
+        """
+        from drystone.diagnostics.credible_sets import credible_set
+
+        return credible_set(self, y_o, alpha, local=local, seed=seed)
 
     def to_sbi(self, prior: torch.distributions.Distribution | None = None, *, ensemble: bool = False) -> Any:
         """Return a real ``NeuralPosterior`` of sbi, with ``set_default_x``, ``potential`` and ``map()``.
@@ -300,6 +335,11 @@ class StackedPosterior:
             return x.reshape(1, *shape)
         several = "For several use the batched method." if x.shape[1:] == shape else "Is it transposed?"
         raise ValueError(f"`x` must be one observation of shape {shape}; got shape {x.shape}. {several}")
+
+    @property
+    def bounds(self) -> np.ndarray | None:
+        """Bounds of the parameters, (d, 2), infinite where there is none; None if no member knows its prior's."""
+        return next((member.bounds for member in self.members if member.bounds is not None), None)
 
     @property
     def _y_shape(self) -> tuple[int, ...] | None:

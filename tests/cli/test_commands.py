@@ -232,3 +232,14 @@ def test_a_task_of_ones_own_is_found_where_one_is(told, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     split = ("--train", 3, "--stack", 2, "--test", 2)
     assert told("simulate", "run", "--task", "my_own_task:mine", *split)["rows"] == 7
+
+
+def test_a_report_begins_with_the_observation_in_a_file(run, told, tmp_path, capsys):
+    np.save(tmp_path / "y.npy", np.array([0.1, -0.2]))
+    told("report", run.path, "--at", tmp_path / "y.npy")
+    text = run.report.read_text(encoding="utf-8")
+    assert text.index('id="observation"') < text.index('id="verdict"')
+    assert "Data simulated from the posterior" in text
+    assert "--at" in text
+    assert main(["report", str(run.table), "--at", str(tmp_path / "y.npy")]) == 2
+    assert "needs the members themselves" in capsys.readouterr().err

@@ -408,9 +408,9 @@ def test_bars_have_the_color_of_their_fit(page):
 
 
 def test_the_command_is_the_one_given():
-    command = _command_line(Path("my table.zarr"), ("log", "energy"), 3, True, False, Path("r.html"))
+    command = _command_line(Path("my table.zarr"), ("log", "energy"), 3, True, False, None, Path("r.html"))
     assert command == "drystone report 'my table.zarr' --score log --score energy --seed 3 --drop --out r.html"
-    assert _command_line(Path("moons"), (), 0, False, True, None) == "drystone report moons --exact"
+    assert _command_line(Path("moons"), (), 0, False, True, None, None) == "drystone report moons --exact"
 
 
 def test_members_of_other_names_are_not_those_of_the_table(tmp_path, monkeypatch):

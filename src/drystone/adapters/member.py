@@ -150,6 +150,15 @@ class CheckedMember:
         return bool(getattr(self.posterior, "needs_finite_y", False))
 
     @property
+    def bounds(self) -> np.ndarray | None:
+        """Lower and upper bounds of the parameters, (d, 2), infinite where there is none; None if not known."""
+        owner = self.posterior if self.has("support") else getattr(self.posterior, "prior", None)
+        support = getattr(owner, "support", None)
+        lower, upper = np.asarray(getattr(support, "lower", None)), np.asarray(getattr(support, "upper", None))
+        known = lower.shape == upper.shape == (self.d,)
+        return np.stack([lower, upper], -1) if known else None
+
+    @property
     def is_likelihood(self) -> bool:
         """Whether it is a likelihood, made a posterior by :func:`drystone.normalize`."""
         return self.has("log_likelihood") and self.has("proposal")

@@ -21,6 +21,7 @@ from drystone.cli.command import (
 @command(
     ("drystone report moons", "moons/report.html: verdict, scores, weights, calibration, posteriors, advice"),
     ("drystone report moons --exact", "also the distance from the exact posterior, if the task has one"),
+    ("drystone report moons --at observed.npy", "beginning with your observation: can the posterior be believed?"),
     (
         "drystone report table.zarr --score energy --out report.html",
         "half the rows to fit, half to test",
@@ -31,23 +32,39 @@ from drystone.cli.command import (
 @click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
 @drop_option
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior.")
+@click.option(
+    "--at",
+    type=click.Path(path_type=Path),
+    help="Your observation, in a .npy file, of the shape of one simulation.",
+)
 @trust_option
 @click.option("--out", type=click.Path(path_type=Path), help="File of the report of a table.  [report.html]")
 def report(
-    source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool, trust: bool, out: Path | None
+    source: Path,
+    scores: tuple[str, ...],
+    seed: int,
+    drop: bool,
+    exact: bool,
+    at: Path | None,
+    trust: bool,
+    out: Path | None,
 ) -> None:
     """Write report.html.
 
     The report is one self-contained HTML file: the verdict, scores with standard errors, weights and their
-    certificates, calibration, posteriors of two observations, and advice.
+    certificates, calibration, posteriors of two observations, and advice. With --at it begins with your
+    observation: whether it is like the simulations, whether members agree there, a credible set, and data
+    simulated from the posterior.
     """
     from drystone.cli.report_of_run import report_of_run, report_of_table
     from drystone.cli.tables import evaluate_table, is_table
     from drystone.runs import Run
     from drystone.runs.evaluation import evaluate
 
-    command_line = _command_line(source, scores, seed, drop, exact, out)
+    command_line = _command_line(source, scores, seed, drop, exact, at, out)
     if is_table(source):
+        if at is not None:
+            raise click.UsageError("--at needs the members themselves; give a run, not a table.")
         with waiting("stacking, comparing and drawing"):
             evaluation = evaluate_table(source, scores, seed, exact, drop)
             path = report_of_table(out or Path("report.html"), evaluation, command_line)
@@ -59,12 +76,18 @@ def report(
             config = configuration(run)
             with waiting("comparing and drawing"):
                 evaluation = evaluate(run, config, exact=exact, trust=trust)
-                path = report_of_run(run, config, evaluation, command_line, trust)
+                path = report_of_run(run, config, evaluation, command_line, trust, at)
     print_result(f"{evaluation.verdict}\nReport: {path.resolve()}", report=path, verdict=evaluation.verdict)
 
 
 def _command_line(
-    source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool, out: Path | None
+    source: Path,
+    scores: tuple[str, ...],
+    seed: int,
+    drop: bool,
+    exact: bool,
+    at: Path | None,
+    out: Path | None,
 ) -> str:
     """Return the command line of this call, quoted for a shell; defaults are left out."""
     words = ["drystone", "report", str(source)]
@@ -73,5 +96,6 @@ def _command_line(
     words += ["--seed", str(seed)] if seed else []
     words += ["--drop"] if drop else []
     words += ["--exact"] if exact else []
+    words += ["--at", str(at)] if at is not None else []
     words += ["--out", str(out)] if out is not None else []
     return shlex.join(words)

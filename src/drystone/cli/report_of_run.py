@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from drystone.advice import Advice
+    from drystone.diagnostics import PosteriorAt
     from drystone.runs import Config, Run
     from drystone.runs.evaluation import Evaluation
 
@@ -25,10 +26,18 @@ ADVICE_SECONDS = 10.0
 SHOWN_ROWS = 2
 
 
-def report_of_run(run: Run, config: Config, evaluation: Evaluation, command: str, trust: bool = False) -> Path:
+def report_of_run(
+    run: Run,
+    config: Config,
+    evaluation: Evaluation,
+    command: str,
+    trust: bool = False,
+    at: Path | None = None,
+) -> Path:
     """Write ``report.html`` of a run, with its members and posteriors at two test rows, exact ones if known.
 
-    A task that is code, whose prior likelihoods need, is imported only with ``trust``.
+    A task that is code, whose prior likelihoods need, is imported only with ``trust``. ``at`` is the file of the
+    user's own observation.
     """
     members, frame = _members(run, config, evaluation, trust)
     return write(
@@ -40,6 +49,7 @@ def report_of_run(run: Run, config: Config, evaluation: Evaluation, command: str
         exact=evaluation.exact,
         advice=_advice(evaluation),
         members=frame,
+        at=None if at is None else _at(at, evaluation, members, config, trust),
         observations=None if members is None else _observations(evaluation, members, config, trust),
         title=f"Stacking report: {config.simulate.task or run.path.resolve().name}",
         command=command,
@@ -79,6 +89,22 @@ def _members(
         return dict(zip(posteriors.names, posteriors, strict=True)), posteriors.frame
     frame = pd.concat([ensemble.frame.assign(kind=kind) for kind, ensemble in ensembles.items()])
     return stages.load_stacked_members(run, config, trust), frame
+
+
+def _at(
+    path: Path, evaluation: Evaluation, members: dict[str, Any] | None, config: Config, trust: bool
+) -> PosteriorAt:
+    """Return the posterior of the first fit at the observation in a file, held against the test rows."""
+    from drystone.runs import stages
+    from drystone.runs.imported import read_npy
+
+    if members is None:
+        raise ValueError("--at needs the members of the table, which the run does not have.")
+    fit = stages.with_prior(next(iter(evaluation.comparison.fits.values())), config, trust)
+    # A task that is code simulates only if that is trusted.
+    known = bool(config.simulate.task) and (trust or ":" not in config.simulate.task)
+    simulator = stages.load_task(config, trust) if known else None
+    return fit.posterior(members, reference=evaluation.test).at(read_npy(path), simulator=simulator)
 
 
 def _advice(evaluation: Evaluation) -> Advice | Sequence[str]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from drystone.diagnostics.credible_sets import CredibleSet, credible_set
+from drystone.diagnostics.disagreement import Disagreement, disagreement
+from drystone.diagnostics.in_distribution import InDistribution, in_distribution
+from drystone.diagnostics.predictive import Predictive, Summary, predictive
 from drystone.errors import IntractableError
 
 if TYPE_CHECKING:
@@ -29,13 +33,35 @@ class PosteriorAt:
         draws: of the stacked posterior there, (S, d).
         parameters: the names of θ.
         weights: of the members in use there, by name; empty for forms without a set of weights.
+        bounds: of the parameters by the prior, (d, 2), if a member knows them; or None.
+        in_distribution: whether the observation is like the simulations; None without a reference.
+        disagreement: whether members disagree there more than at simulations; None without a reference, or without
+            two members that can be compared.
+        credible_set: that contains θ with probability at least 1 − alpha, whatever the members; None without a
+            reference, or without a density.
+        predictive: whether data simulated from the posterior look like the observation; None without a simulator.
         missing: what cannot be answered, and why, one sentence each.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(300, seed=1))
+        >>> posterior = fit.posterior(ds.toy.MEMBERS, reference=ds.toy.table(600, seed=2))
+        >>> here = posterior.at([1.5])
+        >>> here.draws.shape, round(float(here.mean[0]), 1)
+        ((10000, 1), 1.5)
+        >>> print(here.sentences[0])
+        The observation is like the simulations (p = ...
     """
 
     y: np.ndarray
     draws: np.ndarray = field(repr=False)
     parameters: tuple[str, ...]
     weights: Mapping[str, float]
+    bounds: np.ndarray | None = None
+    in_distribution: InDistribution | None = None
+    disagreement: Disagreement | None = None
+    credible_set: CredibleSet | None = None
+    predictive: Predictive | None = None
     missing: tuple[str, ...] = ()
 
     @property
@@ -64,33 +90,72 @@ class PosteriorAt:
         if heaviest:
             rest = f" and {len(self.weights) - LISTED} more" if len(self.weights) > LISTED else ""
             lines.append("Weights here: " + ", ".join(f"{name} {w:.2f}" for name, w in heaviest) + rest + ".")
-        return "\n".join([*lines, *self.missing])
+        return "\n".join([*lines, *self.sentences])
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The answers in words, and what is missing."""
+        answers = (self.in_distribution, self.disagreement, self.credible_set, self.predictive)
+        sentences = [str(answer) for answer in answers if answer is not None]
+        if self.credible_set is not None and self.in_distribution is not None and self.in_distribution.alarm:
+            sentences.append(
+                "The probability of the set holds for observations like the simulations, which this one is not."
+            )
+        return (*sentences, *self.missing)
 
 
 def posterior_at(
-    posterior: StackedPosterior, y_o: ArrayLike | None = None, *, draws: int = 10_000, seed: int = 0
+    posterior: StackedPosterior,
+    y_o: ArrayLike | None = None,
+    *,
+    alpha: float = 0.1,
+    simulator: Any = None,
+    summaries: Mapping[str, Summary] | None = None,
+    draws: int = 10_000,
+    seed: int = 0,
 ) -> PosteriorAt:
     """Return the posterior at one observation; see :meth:`drystone.StackedPosterior.at`.
 
     Args:
         posterior: with a ``reference``, for the checks.
         y_o: the observation; None for the default one.
+        alpha: miscoverage of the credible set.
+        simulator: a task, or a function ``(theta, rng) -> y``, to simulate data from the posterior.
+        summaries: functions of data by which these are held against the observation; see :func:`predictive`.
         draws: of the posterior.
         seed: same seed, same result.
     """
     y = posterior.one_observation(y_o)
+    answers: dict[str, Any] = {}
     missing = []
     if posterior.reference is None:
         missing.append(
             "Not checked: the posterior has no reference simulations. Give test rows to "
             "fit.posterior(members, reference=table)."
         )
+    else:
+        answers["in_distribution"] = in_distribution(posterior, y, seed=seed)
+        for name, answer in {
+            "disagreement": lambda: disagreement(posterior, y, seed=seed),
+            "credible_set": lambda: credible_set(posterior, y, alpha, seed=seed),
+        }.items():
+            try:
+                answers[name] = answer()
+            except IntractableError as reason:
+                missing.append(f"No {name.replace('_', ' ')}: {reason}")
+    sample = np.asarray(posterior.sample((draws,), y, seed=seed))
+    if simulator is None:
+        missing.append("No simulated data: there is no simulator. Give posterior.at(y_o, simulator=...).")
+    else:
+        answers["predictive"] = predictive(sample, y[0], simulator, summaries=summaries, seed=seed)
     return PosteriorAt(
         y[0],
-        np.asarray(posterior.sample((draws,), y, seed=seed)),
+        sample,
         posterior.fit.parameters,
         weights_in_use(posterior, y),
-        tuple(missing),
+        posterior.bounds,
+        missing=tuple(missing),
+        **answers,
     )
 
 

@@ -21,6 +21,8 @@ __all__ = ["draw_pairs", "pairs"]
 CELLS, SMOOTHING, DRAWS = 72, 1.6, 1000
 # Shares of the draws inside the contours, the larger one first, and the widths of these.
 INSIDE, WIDTHS = (0.9, 0.5), (0.8, 1.6)
+# Draws within the reach of the kernel of a contour, and the most cells that it is widened to for them.
+WITHIN_REACH, WIDEST = 200, 4.0
 FAINT = 0.5  # widths of members' lines, as a share of the others'
 
 
@@ -80,6 +82,7 @@ def draw_pairs(
     parameters: Sequence[str],
     truth: np.ndarray | None,
     styles: Mapping[str, Style],
+    bounds: np.ndarray | None = None,
 ) -> None:
     """Draw on and below the diagonal of ``axes``; every curve is labeled with its method.
 
@@ -89,9 +92,13 @@ def draw_pairs(
         parameters: names of θ.
         truth: the true θ, (d,), or None.
         styles: of the methods.
+        bounds: of the parameters, (d, 2): pictures end there, and smoothing is reflected, so that curves neither
+            leave the prior nor sink towards its edge.
     """
     d = len(parameters)
     limits = np.array([_limits(samples, truth, j) for j in range(d)])
+    if bounds is not None:
+        limits = np.clip(limits, bounds[:, :1], bounds[:, 1:])
     for i, j in np.argwhere(np.tri(d)).tolist():
         ax: Axes = axes[i, j]
         for name, sample in samples.items():
@@ -150,6 +157,12 @@ def _width(draws: int) -> float:
     return max(SMOOTHING * (DRAWS / draws) ** 0.5, 1.0)
 
 
+def _wide_enough(counts: np.ndarray) -> float:
+    """Return the width in cells at which so many draws lie within the kernel's reach that contours are smooth."""
+    typical = float((counts**2).sum() / counts.sum())  # draws in the cell of a draw
+    return min(np.sqrt(WITHIN_REACH / (4 * np.pi * typical)), WIDEST)
+
+
 def _marginal(ax: Axes, x: np.ndarray, limits: np.ndarray, name: str, style: Style, width: float) -> None:
     """Draw a smoothed histogram."""
     counts, edges = np.histogram(x, CELLS, tuple(limits))
@@ -163,7 +176,7 @@ def _regions(ax: Axes, points: np.ndarray, limits: np.ndarray, name: str, style:
     counts, x, y = np.histogram2d(points[:, 0], points[:, 1], CELLS, limits.tolist())
     if not counts.any():  # a member far outside the picture
         return
-    density = gaussian_filter(counts, _width(len(points)))
+    density = gaussian_filter(counts, max(_width(len(points)), _wide_enough(counts)))
     falling = np.sort(density.ravel())[::-1]
     held = np.cumsum(falling) / falling.sum()
     levels = [float(falling[min(np.searchsorted(held, share), falling.size - 1)]) for share in INSIDE]

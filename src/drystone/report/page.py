@@ -22,6 +22,7 @@ from drystone.report.metric_tables import MetricTable
 from drystone.report.pictures import Picture
 from drystone.report.tables import Grid
 from drystone.report.verdict import Tile, Verdict
+from drystone.report.your_observation import YourObservation
 from drystone.table import Table
 
 __all__ = ["Page", "Provenance", "provenance", "render"]
@@ -57,6 +58,7 @@ class Page:
 
     Attributes:
         title: of the page.
+        at: the reader's own observation, or None.
         validation: the rows that were fitted.
         test: the rows that judge.
         verdict: the first sentence and its remarks.
@@ -70,6 +72,7 @@ class Page:
         ranks: pictures of rank curves.
         coverage: pictures of coverage curves.
         background: what the grey curves are.
+        recalibration: on margins that a map of ranks would mend; empty if there are none.
         pairs: pair plots.
         styles: the look of each method.
         exact: whether the exact posterior is known.
@@ -78,6 +81,7 @@ class Page:
     """
 
     title: str
+    at: YourObservation | None
     validation: Table
     test: Table
     verdict: Verdict
@@ -91,6 +95,7 @@ class Page:
     ranks: list[Picture]
     coverage: list[Picture]
     background: str
+    recalibration: str
     pairs: list[Picture]
     styles: Mapping[str, Style]
     exact: bool
@@ -101,6 +106,7 @@ class Page:
     def contents(self) -> list[tuple[str, str]]:
         """Return anchors and names of the sections there are."""
         sections = {
+            "observation": ("Your observation", self.at is not None),
             "verdict": ("Verdict", True),
             "advice": ("Advice", bool(self.advice)),
             "comparison": ("Comparison", True),

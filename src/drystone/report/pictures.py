@@ -135,7 +135,8 @@ def pair_picture(observation: Observation, parameters: Sequence[str], styles: Ma
             left, bottom = PAIR_LEFT + j * (side + GAP), PAIR_BOTTOM + (d - 1 - i) * (tall + GAP)
             axes[i, j] = figure.add_axes((left / width, bottom / height, side / width, tall / height))
         labels = [_fitted(name, side) for name in parameters[:d]]
-        draw_pairs(axes, samples, labels, observation.truth, styles)
+        bounds = None if observation.bounds is None else observation.bounds[:d]
+        draw_pairs(axes, samples, labels, observation.truth, styles, bounds)
         for ax in figure.axes:
             _ticks(ax, 3 if d > 2 else 5)
             ax.yaxis.set_label_coords(-LABEL / side, 0.5)

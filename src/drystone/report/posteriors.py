@@ -27,6 +27,7 @@ class Observation:
         draws: (S, d) by method: "best", "uniform", the fits' names, "exact". S may differ between them. Draws that
             are not finite are left out, and methods of which none are.
         truth: the parameters the observation was simulated with, (d,), or None.
+        bounds: of the parameters by the prior, (d, 2), which pictures keep to; or None.
 
     Example:
         >>> import drystone as ds, tempfile
@@ -42,6 +43,7 @@ class Observation:
     label: str
     draws: Mapping[str, np.ndarray]
     truth: np.ndarray | None = None
+    bounds: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         draws = {method: np.asarray(sample, float) for method, sample in self.draws.items()}
@@ -106,7 +108,8 @@ def observe(
     if task is not None:
         with suppress(IntractableError):  # of some tasks only the simulator is known
             found["exact"] = task.sample_posterior(np.asarray(y), draws, np.random.default_rng(seed))
-    return Observation(label, found, truth)
+    bounds = (fit.posterior(members).bounds for fit in fits.values())
+    return Observation(label, found, truth, next((each for each in bounds if each is not None), None))
 
 
 def observe_row(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from drystone import diagnostics
 from drystone._files import replacing
 from drystone.comparison import Comparison, compare, gap_to_exact, name_fits
+from drystone.errors import IntractableError
 from drystone.plots.palette import Style, method_styles
 from drystone.report.fits import certificate
 from drystone.report.members import members_table
@@ -21,7 +22,9 @@ from drystone.report.metric_tables import metric_tables
 from drystone.report.page import Page, provenance, render
 from drystone.report.pictures import Picture, coverage_pictures, pair_picture, rank_pictures
 from drystone.report.posteriors import Observation, observe_row
-from drystone.report.verdict import tiles, verdict
+from drystone.report.tables import with_error
+from drystone.report.verdict import tiles, tone_of, verdict
+from drystone.report.your_observation import your_observation
 from drystone.stacking.result import Stacking
 from drystone.table import Table
 
@@ -46,6 +49,7 @@ def write(
     fits: Mapping[str, Stacking] | Stacking,
     comparison: Comparison | None = None,
     members: pd.DataFrame | None = None,
+    at: diagnostics.PosteriorAt | None = None,
     observations: Sequence[Observation] | None = None,
     exact: ArrayLike | None = None,
     advice: Advice | Sequence[str] = (),
@@ -62,6 +66,7 @@ def write(
         fits: stackings by name; the headline is about the first.
         comparison: what ``ds.compare`` gave for these tables and fits; None to compare here.
         members: a row per member, indexed by name, as ``Ensemble.frame``: hyperparameters and how training went.
+        at: what ``posterior.at(y_o)`` gave for the first fit: the page then begins with your observation.
         observations: posterior draws to show as pair plots (see :func:`observe`); None for two test rows, if the
             table has draws.
         exact: exact log posterior density at the test truths, (N_test,), if it is known.
@@ -98,6 +103,7 @@ def write(
     ranks, coverage, background = _calibration(test, fits, best, styles, contributions[name].values)
     page = Page(
         title=title,
+        at=None if at is None else your_observation(at, name, styles),
         validation=validation,
         test=test,
         verdict=verdict(comparison, name, test, gaps, _faults(test, name, fit)),
@@ -113,6 +119,7 @@ def write(
         ranks=ranks,
         coverage=coverage,
         background=background,
+        recalibration=_recalibration(validation, test, name, fit),
         pairs=[pair_picture(observation, test.parameters, styles) for observation in observations],
         styles=styles,
         exact=name in gaps,
@@ -156,6 +163,30 @@ def _calibration(
 def _faults(test: Table, name: str, fit: Stacking) -> diagnostics.Faults | None:
     """Return bias and width of a fit on the test rows, if it has ranks there."""
     return diagnostics.faults(test, {name: fit}).get(name) if "rank" in test.gives else None
+
+
+def _recalibration(validation: Table, test: Table, name: str, fit: Stacking) -> str:
+    """Return a sentence on margins that a map of ranks, fitted to the validation rows, mends on the test rows."""
+    if "rank" not in validation.gives or "rank" not in test.gives:
+        return ""
+    try:
+        found = diagnostics.recalibration(validation, fit)
+        on_test = found.gain_on(test, fit)
+    except IntractableError:  # a form, or members, without ranks
+        return ""
+    gains = zip(found.parameters, found.helps, on_test, strict=True)
+    wins = [
+        f"{parameter} ({with_error(gain, '+')} nats)"
+        for parameter, helps, gain in gains
+        if helps and tone_of(gain) == "better"
+    ]
+    if not wins:
+        return ""
+    return (
+        f"Recalibration would help: a monotone map of the ranks of “{name}”, fitted to the validation rows,"
+        f" gains on the test rows in {', '.join(wins)}. ds.diagnostics.recalibration(validation, fit) has it for "
+        "draws and intervals."
+    )
 
 
 def _sentences(advice: Advice | Sequence[str]) -> tuple[str, ...]:

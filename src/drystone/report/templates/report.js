@@ -71,13 +71,14 @@ for (const input of document.querySelectorAll("input[type=search]")) {
 
 // Legends: an entry switches its curves in its section on and off.
 for (const entry of document.querySelectorAll("button.switch")) {
-  entry.addEventListener("click", () => {
-    const on = entry.getAttribute("aria-pressed") !== "true";
+  const show = (on) => {
     entry.setAttribute("aria-pressed", on);
     for (const mark of entry.closest("section").querySelectorAll("svg [data-method]")) {
       if (mark.dataset.method === entry.dataset.method) mark.toggleAttribute("hidden", !on);
     }
-  });
+  };
+  entry.addEventListener("click", () => show(entry.getAttribute("aria-pressed") !== "true"));
+  if (entry.getAttribute("aria-pressed") === "false") show(false);
 }
 
 // Printing: everything is opened, and closed again afterwards.

@@ -1,0 +1,110 @@
+r"""Is the observation like the simulations at all?
+
+Half of the reference simulations are a cloud, the others and the observation are held against it in the same way,
+so that the p-value is uniform if the observation is a simulation, whatever the statistic:
+
+- how far the data are from their nearest neighbours in the cloud (:mod:`drystone.diagnostics.neighbors`);
+- the same for what members see of the data: mean and log standard deviation of each parameter by each of them;
+- the log evidence of members that are normalized likelihoods, the less the more unusual;
+- how many entries are not finite, if any are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drystone.diagnostics.null import ALARM, DOUBT, Check, check, combined_p_value
+from drystone.diagnostics.reference import reference_of
+
+if TYPE_CHECKING:
+    from drystone.posterior import StackedPosterior
+
+__all__ = ["InDistribution", "in_distribution"]
+
+
+@dataclass(frozen=True, eq=False)
+class InDistribution:
+    """Whether an observation is like the simulations.
+
+    Attributes:
+        p_value: of all checks together: small if the observation is unusual in any of them.
+        checks: each alone.
+        nonfinite: positions of the entries of y_o that are not finite, as tuples of indices.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(300, seed=1))
+        >>> posterior = fit.posterior(ds.toy.MEMBERS, reference=ds.toy.table(600, seed=2))
+        >>> [posterior.at([y]).in_distribution.alarm for y in (1.5, 80.0)]
+        [False, True]
+    """
+
+    p_value: float
+    checks: tuple[Check, ...]
+    nonfinite: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the p-value is below 0.01."""
+        return self.p_value < ALARM
+
+    def __str__(self) -> str:
+        most = min(self.checks, key=lambda each: each.p_value)
+        entries = ""
+        if self.nonfinite:
+            places = [", ".join(map(str, place)) for place in self.nonfinite[:5]]
+            more = f" and {len(self.nonfinite) - 5} more" if len(self.nonfinite) > 5 else ""
+            entries = f" Not finite: y[{'], y['.join(places)}]{more}."
+        if self.p_value >= DOUBT:
+            return f"The observation is like the simulations (p = {self.p_value:.2g}).{entries}"
+        if self.alarm:
+            p = f"{self.p_value:.2g}"
+            return (
+                f"The observation is unlike the simulations (p = {p}), above all in the {most.name}; "
+                f"a posterior trained on them cannot be relied on there.{entries}"
+            )
+        return f"The observation is unusual (p = {self.p_value:.2g}), above all in the {most.name}.{entries}"
+
+
+def in_distribution(posterior: StackedPosterior, y_o: ArrayLike | None = None, *, seed: int = 0) -> InDistribution:
+    """Return whether an observation is like the reference simulations of a posterior.
+
+    Args:
+        posterior: from ``fit.posterior(members, reference=table)``.
+        y_o: the observation; None for the default one.
+        seed: of the members' draws and of the halves of the reference.
+
+    Example:
+        >>> import drystone as ds
+        >>> fit = ds.stack(ds.toy.table(300, seed=1))
+        >>> posterior = fit.posterior(ds.toy.MEMBERS, reference=ds.toy.table(600, seed=2))
+        >>> print(in_distribution(posterior, [80.0]))
+        The observation is unlike the simulations (p = 0.0033), above all in the distance from the nearest ...
+    """
+    reference = reference_of(posterior, seed)
+    y = posterior.one_observation(y_o)
+    views = reference.views_of(y)
+    held = reference.halves[1]
+    a = reference.row_weights[held]
+    data = np.asarray(y, float).reshape(1, -1)
+    missing, missing_o = ~np.isfinite(reference.data), ~np.isfinite(data)
+    cloud, null = reference.neighbors_in_data
+    checks = [check("distance from the nearest simulations", cloud.distance(data)[0], null, a)]
+    if views.summaries.shape[1]:
+        cloud, null = reference.neighbors_in_summaries
+        name = "distance in what members see"
+        checks.append(check(name, cloud.distance(views.summaries)[0], null, a))
+    for name, evidence, evidence_o in reference.log_evidence_of(y):
+        checks.append(check(f"evidence by the likelihood {name}", -evidence_o, -evidence[held], a))
+    if missing.any() or missing_o.any():
+        checks.append(check("number of entries that are not finite", missing_o.sum(), missing[held].sum(1), a))
+    places = np.argwhere(~np.isfinite(np.asarray(y[0], float)))
+    # Where simulations have none, no distance with the entries filled in can make up for them.
+    decisive = checks[-1:] if missing_o.any() and not missing.any() else checks
+    return InDistribution(
+        combined_p_value(decisive, a), tuple(checks), tuple(tuple(int(i) for i in place) for place in places)
+    )

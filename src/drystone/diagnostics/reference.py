@@ -1,0 +1,116 @@
+"""Simulations that an observation is held against, and what members say of them: computed once per posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from drystone._arrays import entropy_of, rows_of_data
+from drystone.diagnostics.density_places import truth_places
+from drystone.diagnostics.member_views import MemberViews, heaviest_members, member_views
+from drystone.diagnostics.neighbors import Neighbors
+
+if TYPE_CHECKING:
+    from drystone.posterior import StackedPosterior
+
+__all__ = ["Reference", "reference_of"]
+
+# Reference rows that members are asked at: enough for p-values down to 1/300 with half of them.
+ROWS = 600
+# Fewer rows than this say too little.
+FEWEST_ROWS = 20
+
+
+class Reference:
+    """Some rows of a posterior's reference.
+
+    Args:
+        posterior: with a reference.
+        seed: of the choice of rows, and of members' draws.
+    """
+
+    def __init__(self, posterior: StackedPosterior, seed: int) -> None:
+        table = posterior.reference
+        if table is None:
+            raise ValueError(
+                "this needs simulations that had no part in the weights: fit.posterior(members, reference=table)."
+            )
+        if table.N < FEWEST_ROWS:
+            raise ValueError(f"`reference` must have at least {FEWEST_ROWS} rows for a check; got {table.N}.")
+        self.posterior, self.seed = posterior, seed
+        rng = np.random.default_rng([seed, 0])
+        chosen = np.sort(rng.permutation(table.N)[:ROWS])
+        self.y = rows_of_data("y", np.asarray(table.y)[chosen])
+        self.theta = table.theta[chosen]
+        self.row_weights = table.row_weights[chosen]
+        order = rng.permutation(len(chosen))
+        self.halves = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+
+    @cached_property
+    def members(self) -> list[int]:
+        """Positions of the heaviest members."""
+        return heaviest_members(self.posterior, self.y)
+
+    @cached_property
+    def views(self) -> MemberViews:
+        """What they say of the rows."""
+        return member_views(self.posterior, self.members, self.y, self.seed)
+
+    def views_of(self, y: np.ndarray) -> MemberViews:
+        """Return what the same members say of one observation (1, ...), from draws of their own."""
+        return member_views(self.posterior, self.members, y, self.seed_at(y))
+
+    def seed_at(self, y: np.ndarray) -> int:
+        """Return the seed of draws at an observation, a function of it: the same one would make answers alike."""
+        entropy = np.random.SeedSequence([self.seed, *entropy_of(y)])
+        return int(entropy.generate_state(1, np.uint64)[0] >> 2)
+
+    @cached_property
+    def truth_places(self) -> np.ndarray:
+        """Places of the true parameters' densities among those of draws, (n,)."""
+        return truth_places(self.posterior, self.theta, self.y, self.seed + 3)
+
+    @property
+    def data(self) -> np.ndarray:
+        """The data, flat, (n, m)."""
+        return np.asarray(self.y, float).reshape(len(self.y), -1)
+
+    @cached_property
+    def neighbors_in_data(self) -> tuple[Neighbors, np.ndarray]:
+        """The cloud of the first half's data, and how far those of the second are from it."""
+        return self._neighbors(self.data)
+
+    @cached_property
+    def neighbors_in_summaries(self) -> tuple[Neighbors, np.ndarray]:
+        """The same for what members see of the data."""
+        return self._neighbors(self.views.summaries)
+
+    def _neighbors(self, rows: np.ndarray) -> tuple[Neighbors, np.ndarray]:
+        cloud, held = self.halves
+        neighbors = Neighbors(rows[cloud])
+        return neighbors, neighbors.distance(rows[held])
+
+    @cached_property
+    def _log_evidence(self) -> dict[str, np.ndarray]:
+        return {name: member.log_evidence(self.y)[0] for name, member in self._with_evidence()}
+
+    def log_evidence_of(self, y: np.ndarray) -> Iterator[tuple[str, np.ndarray, float]]:
+        """Yield name, log evidence at the rows, (n,), and at an observation, of the members that have one."""
+        for name, member in self._with_evidence():
+            yield name, self._log_evidence[name], float(member.log_evidence(y)[0][0])
+
+    def _with_evidence(self) -> Iterator[tuple[str, Any]]:
+        for k in self.members:
+            member = self.posterior.members[k]
+            if member.normalized_in_y and member.has("log_evidence"):
+                yield member.name, member.posterior
+
+
+def reference_of(posterior: StackedPosterior, seed: int = 0) -> Reference:
+    """Return the reference of a posterior, the same object for the same seed."""
+    if seed not in posterior.references:
+        posterior.references[seed] = Reference(posterior, seed)
+    return posterior.references[seed]

@@ -1,0 +1,210 @@
+"""Checks of one observation: p-values that are uniform where they should be, and small where they should be."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import kstest, norm
+
+import drystone as ds
+from drystone.diagnostics.null import Check, check, combined_p_value
+
+
+class Line:
+    """Exact posterior of θ for y_i = θ + ε_i, i < 6, with a flat prior; ``sd`` and ``shift`` spoil it.
+
+    Members of the ensemble differ where the mean of y is beyond ±3, as networks do where they extrapolate.
+    """
+
+    def __init__(self, shift=0.0, sd=1.0, drift=0.0):
+        self.shift, self.sd, self.drift = shift, sd / np.sqrt(6), drift
+
+    def center(self, y):
+        mean = y.mean(1)
+        return mean + self.shift + self.drift * (np.maximum(mean - 3, 0) + np.minimum(mean + 3, 0))
+
+    def log_prob(self, theta, y):
+        return norm.logpdf(theta[:, 0], self.center(y), self.sd)
+
+    def sample(self, n, y, seed=None):
+        return (self.center(y) + self.sd * np.random.default_rng(seed).normal(size=(n, len(y))))[..., None]
+
+
+MEMBERS = {"a": Line(0.05, drift=0.8), "b": Line(-0.05, drift=-0.8), "c": Line(0.0, 1.1)}
+
+
+def simulate(n, seed):
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=(n, 1))
+    return theta, theta + rng.normal(size=(n, 6))
+
+
+@cache
+def fit():
+    theta, y = simulate(300, 0)
+    return ds.stack(ds.tabulate(MEMBERS, theta, y, draws=20), ds.Mixture(concentration=1.2))
+
+
+def posterior(n=200, seed=1, members=MEMBERS, row_weights=None):
+    theta, y = simulate(n, seed)
+    names = list(fit().names)
+    table = ds.Table(
+        theta, y=y, log_q=np.zeros((3, n)), names=names, parameters=fit().parameters, row_weights=row_weights
+    )
+    return fit().posterior(members, reference=table)
+
+
+def test_a_p_value_is_the_place_among_simulations():
+    null = np.array([1.0, 2.0, 3.0, 4.0])
+    a = np.full(4, 0.25)
+    assert [check("t", t, null, a).p_value for t in (0.0, 2.5, 4.0, 9.0)] == pytest.approx([1, 0.6, 0.4, 0.2])
+    # Three times the weight is three rows; the observation counts as the heaviest row.
+    weighted = check("t", 3.5, null, np.array([1.0, 1.0, 1.0, 3.0])).p_value
+    assert weighted == pytest.approx(6 / 9)
+
+
+def test_the_least_of_several_p_values_is_uniform_itself():
+    rng = np.random.default_rng(0)
+    a, values = np.full(99, 1.0), []
+    for _ in range(400):
+        first = rng.normal(size=100)
+        rows = np.stack([first, 0.7 * first + rng.normal(size=100), rng.exponential(size=100)])
+        checks = [Check("t", row[-1], row[:-1], np.nan) for row in rows]
+        values.append(combined_p_value(checks, a))
+    assert kstest(values, "uniform").pvalue > 0.01
+    assert min(values) == pytest.approx(0.01)
+
+
+@cache
+def p_values():
+    """Return p-values of both checks at simulations, five for each of 40 references."""
+    found = []
+    for seed in range(40):
+        here = posterior(60, seed + 100)
+        _, y = simulate(5, 1000 + seed)
+        for row in y:
+            found.append([ds.diagnostics.in_distribution(here, row, seed=seed).p_value])
+            found[-1].append(ds.diagnostics.disagreement(here, row, seed=seed).p_value)
+    return np.array(found).T
+
+
+def test_p_values_are_uniform_at_simulations():
+    in_distribution, disagreement = p_values()
+    assert kstest(in_distribution, "uniform").pvalue > 0.01
+    assert kstest(disagreement, "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize("kind", ["noise", "entry", "simulator"])
+def test_observations_from_elsewhere_are_noticed(kind):
+    here, (theta, y) = posterior(600), simulate(20, 7)
+    rng = np.random.default_rng(8)
+    spoiled = {
+        "noise": theta + 4 * (y - theta),
+        "entry": y + 6 * y.std(0) * np.eye(6)[rng.integers(6, size=20)],
+        "simulator": theta * np.linspace(-4, 4, 6) + rng.normal(size=(20, 6)) + 5,
+    }[kind]
+    checks = [ds.diagnostics.in_distribution(here, row) for row in spoiled]
+    assert np.mean([each.alarm for each in checks]) >= 0.8
+
+
+def test_members_that_extrapolate_differently_give_an_alarm():
+    here = posterior(600)
+    usual, far = (ds.diagnostics.disagreement(here, np.full(6, level)) for level in (0.3, 5.0))
+    assert usual.p_value > 0.05
+    assert far.alarm
+    assert "far more" in str(far)
+    assert "as they do at simulations" in str(usual)
+
+
+def test_the_divergence_is_jensens_and_shannons():
+    here, x = posterior(60), np.full(6, 4.0)
+    found = ds.diagnostics.disagreement(here, x)
+    weights, members = fit().weights, list(MEMBERS.values())
+
+    def density(t):
+        return np.array([np.exp(m.log_prob(np.array([[t]]), x[None])[0]) for m in members])
+
+    def integrand(t):
+        q = density(t)
+        return (weights * q * np.log(np.maximum(q, 1e-300) / (weights @ q))).sum()
+
+    exact, _ = quad(integrand, 1, 7, limit=200)
+    assert abs(found.divergence.value - exact) < 4 * found.divergence.se
+    assert found.checks[0].statistic == pytest.approx(np.sqrt(found.divergence.value))
+    assert set(found.members) == set(MEMBERS)
+
+
+def test_entries_that_are_not_finite_are_named():
+    x = np.array([0.1, np.nan, 0.2, np.inf, 0.0, 0.0])
+    found = ds.diagnostics.in_distribution(posterior(300), x)
+    assert found.nonfinite == ((1,), (3,))
+    assert found.alarm
+    assert "Not finite: y[1], y[3]." in str(found)
+
+
+def test_the_same_seed_gives_the_same_answer_and_the_reference_is_computed_once():
+    here, x = posterior(60), np.zeros(6)
+    first, again, other = (ds.diagnostics.in_distribution(here, x, seed=s) for s in (0, 0, 1))
+    assert first.p_value == again.p_value
+    assert first.checks[0].null is again.checks[0].null
+    assert not np.array_equal(first.checks[0].null, other.checks[0].null)
+
+
+def test_row_weights_of_the_reference_count():
+    theta, _ = simulate(200, 1)
+    # As if only rows with large θ had been simulated: an observation far down is unusual among them.
+    upper = posterior(200, row_weights=np.exp(3 * theta[:, 0]))
+    x = np.full(6, -2.0)
+    assert ds.diagnostics.in_distribution(upper, x).p_value > 0
+    assert upper.at(x).in_distribution is not None
+
+
+def test_one_object_has_all_answers():
+    here = posterior(200).at(np.full(6, 0.2), draws=500)
+    assert here.draws.shape == (500, 1)
+    assert 0 < here.in_distribution.p_value <= 1
+    assert 0 < here.disagreement.p_value <= 1
+    text = str(here)
+    assert "like the simulations" in text
+    assert "members disagree" in text
+
+
+def test_what_cannot_be_checked_says_why():
+    with pytest.raises(ValueError, match="reference=table"):
+        ds.diagnostics.in_distribution(fit().posterior(MEMBERS), np.zeros(6))
+    with pytest.raises(ValueError, match="at least 20 rows"):
+        posterior(10).at(np.zeros(6))
+    alone = fit_of_one().at(np.zeros(6))
+    assert alone.disagreement is None
+    assert "at least two members" in str(alone)
+
+
+def fit_of_one():
+    theta, y = simulate(60, 3)
+    table = ds.Table(theta, y=y, log_q=np.zeros((1, 60)), names=["a"], parameters=["theta"])
+    return ds.Stacking.single(["a"], 0, parameters=["theta"]).posterior({"a": MEMBERS["a"]}, reference=table)
+
+
+def test_likelihoods_are_held_against_their_evidence_and_against_posteriors():
+    class Likelihood:
+        normalized_in_y = True
+
+        def log_likelihood(self, theta, y):
+            return norm.logpdf(y, theta).sum(1)
+
+    members = ds.normalize({"likelihood": Likelihood()}, prior=ds.tasks.Normal([0.0], [1.0]), draws=200)
+    members |= {"posterior": Line(sd=0.93)}
+    theta, y = simulate(40, 5)
+    names, parameters = list(members), ["theta"]
+    table = ds.Table(theta, y=y, log_q=np.zeros((2, 40)), names=names, parameters=parameters)
+    here = ds.Stacking.uniform(names, parameters=parameters).posterior(members, reference=table)
+    in_distribution = ds.diagnostics.in_distribution(here, y[0] + 0.1)
+    assert "evidence by the likelihood likelihood" in [each.name for each in in_distribution.checks]
+    evidence = in_distribution.checks[2]
+    exact = -(norm.logpdf(y[0] + 0.1, 0).sum() - 0.5 * np.log(7) + (y[0] + 0.1).sum() ** 2 / 14)
+    assert evidence.statistic == pytest.approx(exact, abs=0.1)
+    kinds = ds.diagnostics.disagreement(here, y[0])
+    assert [each.name for each in kinds.checks][1] == "distance between posteriors and likelihoods"
+    # Two members of equal weight, one of each kind: both distances are the same.
+    assert kinds.checks[0].statistic == pytest.approx(kinds.checks[1].statistic)
