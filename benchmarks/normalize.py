@@ -6,7 +6,9 @@
 ``exact``: the exact likelihoods of three tasks as members, from the prior alone, against their exact posteriors:
 the mean difference of log densities over 500 rows, and C2ST of 4,000 draws at three observations. ``cost``: six
 flows on SLCP with three posteriors as proposal: processor time per row and draw, beside that of the bare
-evaluations of the same flows at as many points. Writes ``benchmarks/results/normalize-<part>.json``.
+evaluations of the same flows at as many points; and per point at which the flows were evaluated, of which there
+are more than ``draws``: pilots, and rows where the points were doubled. Writes
+``benchmarks/results/normalize-<part>.json``.
 """
 
 import json
@@ -59,10 +61,16 @@ def cost(rows=200, draws=1000, epochs=15):
     small = Configuration("maf", transforms=4, units=48, activation="tanh", batch_size=100, learning_rate=1e-3)
     flows = ds.train(y, theta, sweep=[small] * 6, epochs=epochs, progress=False)
     theta, y = (np.asarray(a) for a in ds.simulate(task, n=rows, seed=2))
-    likelihoods = [
-        from_likelihood(lambda theta, y, flow=flow: flow.log_prob(y, theta), normalized_in_y=True)
-        for flow in flows
-    ]
+    points = []
+
+    def likelihood(flow):
+        def log_likelihood(theta, y):
+            points.append(len(theta))
+            return flow.log_prob(y, theta)
+
+        return from_likelihood(log_likelihood, normalized_in_y=True)
+
+    likelihoods = [likelihood(flow) for flow in flows]
 
     def normalized(n):
         members = ds.normalize(likelihoods, prior=task.prior, proposal=posteriors, draws=draws)
@@ -72,20 +80,23 @@ def cost(rows=200, draws=1000, epochs=15):
         return time.process_time() - begin
 
     def bare(n):
-        points, data = np.repeat(theta[:n], draws, 0), np.repeat(y[:n], draws, 0)
+        parameters, data = np.repeat(theta[:n], draws, 0), np.repeat(y[:n], draws, 0)
         begin = time.process_time()
         for flow in flows:
-            flow.log_prob(data, points)
+            flow.log_prob(data, parameters)
         for posterior in posteriors:
-            posterior.log_prob(points, data)
+            posterior.log_prob(parameters, data)
         return time.process_time() - begin
 
     normalized(2), bare(2)  # compiles
+    points.clear()
     ours, least = normalized(rows), bare(rows)
     result = {
         "rows": rows,
         "draws": draws,
         "microseconds per row and draw": ours / rows / draws * 1e6,
+        "points per row": sum(points) / len(flows) / rows,
+        "microseconds per row and point": ours / sum(points) * len(flows) * 1e6,
         "bare evaluations, microseconds": least / rows / draws * 1e6,
         "ratio": ours / least,
     }
