@@ -172,7 +172,7 @@ def run(name, seed, directory, workers, members, distilled, refit):
         "weight of posteriors": float(everything_fit.weights[:K].sum()),
         "weights": {n: round(float(w), 4) for n, w in zip(names, everything_fit.weights, strict=True) if w > 1e-4},
     }
-    before = logsumexp(testing, axis=0, b=everything_fit.weights[:, None])
+    before = np.asarray(logsumexp(testing, axis=0, b=everything_fit.weights[:, None]))
 
     def gain(log_density):
         difference = (log_density - before)[known]

@@ -51,7 +51,8 @@ def as_numpy(value: ArrayLike) -> np.ndarray:
         # NumPy has no bfloat16.
         array = (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
     array = np.asarray(_without_masks(array))
-    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array  # of JAX, by way of ml_dtypes
+    # JAX's bfloat16, by way of ml_dtypes. The name of a type is slow to look up, its kind is not.
+    return array.astype(np.float32) if array.dtype.kind == "V" and array.dtype.name == "bfloat16" else array
 
 
 def _without_masks(value: Any) -> Any:

@@ -128,11 +128,13 @@ class Normalizer:
         """Return the points at one row y (1, ...)."""
         key = entropy_of(y)
         with self._lock:
-            row = self._rows.pop(key, None) or Row(self, y, key)
-            self._rows[key] = row
-            while len(self._rows) > 1 and sum(kept.bytes for kept in self._rows.values()) > CACHE:
+            if key in self._rows:
+                self._rows.move_to_end(key)
+                return self._rows[key]
+            while self._rows and sum(kept.bytes for kept in self._rows.values()) > CACHE:
                 self._rows.popitem(last=False)
-        return row
+            self._rows[key] = Row(self, y, key)
+            return self._rows[key]
 
 
 class Row:

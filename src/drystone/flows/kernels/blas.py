@@ -83,13 +83,13 @@ def product_outer(a, b, out):
 
 _lock = threading.Lock()
 _inside = 0
-_limit = None
+_threads: list[tuple[Any, int]] = []
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    """Return the controller of SciPy's BLAS, which is loaded by now: looking for libraries takes a millisecond."""
-    return ThreadpoolController().select(user_api="blas")
+def _libraries() -> list[Any]:
+    """Return the controls of SciPy's BLAS, which is loaded by now: looking for libraries takes a millisecond."""
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 @contextmanager
@@ -99,16 +99,19 @@ def single_threaded() -> Iterator[None]:
     The limit belongs to the process, so the callers are counted: the first one in sets it and the last one
     out lifts it, in whichever order threads come and go.
     """
-    global _inside, _limit
+    global _inside, _threads
     with _lock:
         if _inside == 0:
-            _limit = _controller().limit(limits=1)
+            # As threadpoolctl's `limit` does, which in addition describes every library, at 0.1 ms per call.
+            _threads = [(library, library.num_threads) for library in _libraries()]
+            for library, _ in _threads:
+                library.set_num_threads(1)
         _inside += 1
     try:
         yield
     finally:
         with _lock:
             _inside -= 1
-            if _inside == 0 and _limit is not None:
-                _limit.restore_original_limits()
-                _limit = None
+            if _inside == 0:
+                for library, threads in _threads:
+                    library.set_num_threads(threads)
