@@ -32,6 +32,7 @@ nb_execution_mode = os.environ.get("DRYSTONE_NOTEBOOKS", "cache")
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_output_stderr = "remove"
 
 # ── reference ────────────────────────────────────────────────────────────────────────────────────────────
 autosummary_ignore_module_all = False

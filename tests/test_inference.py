@@ -94,6 +94,13 @@ def test_the_report_shows_the_posterior_at_the_data_and_says_whose_the_weights_a
     assert str(inferred.advice)
 
 
+def test_a_notebook_shows_weights_comparison_and_notes(inferred):
+    html = inferred._repr_html_()
+    assert all(name in html for name in inferred.fit.member_weights)
+    assert "gain over best" in html
+    assert "held out of" in html
+
+
 def test_members_with_weight_are_those_of_a_refit_on_all_rows(posteriors_alone, inferred, rows, directory):
     before = ds.Ensemble.load(directory / "members")
     again = before.refit(*rows)[0]

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 import drystone as ds
 from drystone._files import remove

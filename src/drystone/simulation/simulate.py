@@ -12,7 +12,7 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from drystone._arrays import as_integer
 from drystone._defaults import SEED

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from drystone._arrays import as_integer, checked, not_finite, rows_not_in_range, rows_of_data
 from drystone._defaults import DRAWS, KEEP_DRAWS, LEVELS, SEED

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from drystone._defaults import (
     EPOCHS,
