@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @command(
-    ("drystone demo", "in ./drystone-demo; about two minutes on two cores"),
-    ("drystone demo /tmp/moons --quick", "smaller: less than a minute, and a worse posterior"),
+    ("drystone demo", "in ./drystone-demo; some minutes on two cores"),
+    ("drystone demo /tmp/moons --quick", "smaller and faster, with a worse posterior"),
 )
 @click.argument("directory", default="drystone-demo", metavar="[DIR]", type=click.Path(path_type=Path))
 @click.option("--quick", is_flag=True, help="Fewer simulations, members and epochs.")

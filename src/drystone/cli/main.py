@@ -62,7 +62,7 @@ def cli() -> None:
     elsewhere, and a killed run continues where it stopped when the same command is called again.
 
     \b
-      drystone demo                                 all stages on a small problem, in two minutes
+      drystone demo                                 all stages on a small problem, in some minutes
       drystone infer RUN                            all stages on the simulations of a run, or on your files
       drystone simulate RUN --task two_moons        simulations.zarr
       drystone train RUN --members 16               members/
