@@ -12,7 +12,7 @@ import pytest
 
 import drystone.__main__
 import drystone.cli.main
-from drystone._parallel import signals_watched, stop_if_given_up, worker_pool
+from drystone._parallel import begin_step, signals_watched, worker_pool
 from drystone.cli.main import main
 
 
@@ -53,7 +53,7 @@ def test_an_interruption_while_the_command_is_imported_is_one(monkeypatch, capsy
 def train_for_ever(started):
     started.append(True)
     while True:
-        stop_if_given_up()
+        begin_step()
         time.sleep(0.01)
 
 

@@ -6,11 +6,11 @@ from drystone._parallel.pools import (
     Executor,
     WorkerPool,
     as_completed,
+    begin_step,
     check_client,
     connect,
     cores,
     map_ordered,
-    stop_if_given_up,
     worker_pool,
 )
 from drystone._parallel.processes import OutOfTimeError, ProcessDiedError, Processes, ProcessPool
@@ -24,6 +24,7 @@ __all__ = [
     "Processes",
     "WorkerPool",
     "as_completed",
+    "begin_step",
     "check_client",
     "connect",
     "cores",
@@ -32,6 +33,5 @@ __all__ = [
     "one_thread",
     "seeded",
     "signals_watched",
-    "stop_if_given_up",
     "worker_pool",
 ]

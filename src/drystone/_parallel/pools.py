@@ -19,11 +19,11 @@ __all__ = [
     "Executor",
     "WorkerPool",
     "as_completed",
+    "begin_step",
     "check_client",
     "connect",
     "cores",
     "map_ordered",
-    "stop_if_given_up",
     "worker_pool",
 ]
 
@@ -74,9 +74,19 @@ class WorkerPool:
 
 @contextmanager
 def worker_pool(
-    client: Any = None, workers: int = 1, kind: Literal["processes", "threads"] = "processes"
+    client: Any = None,
+    workers: int = 1,
+    kind: Literal["processes", "threads"] = "processes",
+    on_step: Callable[[], None] = lambda: None,
 ) -> Iterator[WorkerPool]:
-    """Yield a pool that runs jobs on the ``client`` if there is one, else on workers of this machine."""
+    """Yield a pool that runs jobs on the ``client`` if there is one, else on workers of this machine.
+
+    Args:
+        client: A Dask client or another executor.
+        workers: How many, of this machine.
+        kind: Threads share memory, processes can be stopped.
+        on_step: Called at every step of a job that runs in a thread of this machine.
+    """
     check_client(client)
     if isinstance(client, WorkerPool):
         yield client
@@ -106,7 +116,7 @@ def worker_pool(
             processes.close()
     else:
         given_up = threading.Event()
-        threads = ThreadPoolExecutor(workers, initializer=_enter_pool, initargs=(given_up,))
+        threads = ThreadPoolExecutor(workers, initializer=_enter_pool, initargs=(given_up, on_step))
         try:
             yield WorkerPool(threads, QUEUE_DEPTH * workers)
         except BaseException:
@@ -116,18 +126,21 @@ def worker_pool(
             threads.shutdown(cancel_futures=True)
 
 
-# In each thread of a pool: the event that says whether the pool is given up.
+# In each thread of a pool: the event that says whether the pool is given up, and what is told of each step.
 _thread = threading.local()
 
 
-def _enter_pool(given_up: threading.Event) -> None:
-    _thread.given_up = given_up
+def _enter_pool(given_up: threading.Event, on_step: Callable[[], None]) -> None:
+    _thread.given_up, _thread.on_step = given_up, on_step
 
 
-def stop_if_given_up() -> None:
-    """Raise in a thread of a pool that is given up, as after Ctrl-C; long jobs call this at every step."""
-    if hasattr(_thread, "given_up") and _thread.given_up.is_set():
+def begin_step() -> None:
+    """Tell the pool of a step, or raise if it is given up, as after Ctrl-C; long jobs call this at every step."""
+    if not hasattr(_thread, "given_up"):
+        return
+    if _thread.given_up.is_set():
         raise CancelledError
+    _thread.on_step()
 
 
 def check_client(client: Any) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from tqdm.auto import tqdm
 
 from drystone._parallel import Executor, as_completed, cores, worker_pool
 from drystone._resume import Record, check_same
@@ -28,6 +27,7 @@ from drystone.training.fingerprint import fingerprint_of_refit
 from drystone.training.inputs import check_inside, simulations
 from drystone.training.likelihood import TrainedLikelihood
 from drystone.training.member import TrainedMember
+from drystone.training.progress import member_bar
 from drystone.training.recipe import Recipe
 from drystone.training.targets import LikelihoodTarget, PosteriorTarget
 
@@ -61,8 +61,8 @@ def refit(
     waiting = sorted((m for m in members if m.name not in done), key=lambda member: -member.configuration.cost)
     torch = any(job.engine == "torch" for job in jobs.values())
     with (
-        tqdm(total=len(members), unit="refit", disable=None if progress is None else not progress) as bar,
-        worker_pool(client, 1 if torch else workers or cores(), "threads") as pool,
+        member_bar(len(members), "refit", progress) as (bar, step),
+        worker_pool(client, 1 if torch else workers or cores(), "threads", step) as pool,
     ):
         bar.update(len(done))
         rows = pool.share((theta, y))

@@ -46,6 +46,7 @@ from drystone.training.fingerprint import fingerprint_of_data, fingerprint_of_me
 from drystone.training.inputs import Split, check_inside, simulations
 from drystone.training.likelihood import TrainedLikelihood
 from drystone.training.member import TrainedMember
+from drystone.training.progress import member_bar
 from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration, Family, Sweep
 from drystone.training.targets import LikelihoodTarget, PosteriorTarget
@@ -216,9 +217,9 @@ def train(
     if remaining and data.augmentation is not None:
         _warn_if_told_apart(data, data.augmentation, seed)
     with (
-        tqdm(total=len(jobs), unit="member", disable=None if progress is None else not progress) as bar,
+        member_bar(len(jobs), "member", progress) as (bar, step),
         # Torch has one random state per process and its own threads: its members take turns.
-        worker_pool(client, 1 if engine == "torch" else workers or cores(), "threads") as pool,
+        worker_pool(client, 1 if engine == "torch" else workers or cores(), "threads", step) as pool,
     ):
         _show(bar, done)
         shared = pool.share(data)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drystone._early_stopping import EarlyStopping
-from drystone._parallel import stop_if_given_up
+from drystone._parallel import begin_step
 
 if TYPE_CHECKING:
     from drystone.training.augmentation import Augmentation
@@ -122,7 +122,7 @@ def fit(
     snapshots: dict[int, State] = {}
     drops: list[int] = []
     for epoch in range(1, schedule.epochs + 1):
-        stop_if_given_up()
+        begin_step()
         go_on()
         losses.append(learner.epoch(rng.permutation(rows)))
         validation.append(learner.validation_loss())
@@ -149,7 +149,7 @@ def replay(
     """Train for exactly so many epochs, with drops of the learning rate at the ends of the epochs listed."""
     losses: list[float] = []
     for epoch in range(1, epochs + 1):
-        stop_if_given_up()
+        begin_step()
         losses.append(learner.epoch(rng.permutation(rows)))
         if not math.isfinite(losses[-1]):
             break
