@@ -22,7 +22,7 @@ CELLS, SMOOTHING, DRAWS = 72, 1.6, 1000
 # Shares of the draws inside the contours, the larger one first, and the widths of these.
 INSIDE, WIDTHS = (0.9, 0.5), (0.8, 1.6)
 # Draws within the reach of the kernel of a contour, and the most cells that it is widened to for them.
-WITHIN_REACH, WIDEST = 200, 4.0
+WITHIN_REACH, WIDEST = 60, 3.0
 FAINT = 0.5  # widths of members' lines, as a share of the others'
 
 
@@ -157,10 +157,19 @@ def _width(draws: int) -> float:
     return max(SMOOTHING * (DRAWS / draws) ** 0.5, 1.0)
 
 
-def _wide_enough(counts: np.ndarray) -> float:
-    """Return the width in cells at which so many draws lie within the kernel's reach that contours are smooth."""
-    typical = float((counts**2).sum() / counts.sum())  # draws in the cell of a draw
-    return min(np.sqrt(WITHIN_REACH / (4 * np.pi * typical)), WIDEST)
+def _smooth(counts: np.ndarray, draws: int) -> np.ndarray:
+    """Return counts smoothed so widely that enough draws lie within the kernel's reach along the outer contour."""
+    first = gaussian_filter(counts, _width(draws))
+    outer = float(_levels(first)[0])  # draws per cell
+    wide = min(np.sqrt(WITHIN_REACH / (4 * np.pi * max(outer, 1e-9))), WIDEST)
+    return gaussian_filter(counts, wide) if wide > _width(draws) else first
+
+
+def _levels(density: np.ndarray) -> list[float]:
+    """Return the densities above which the shares of the draws inside the contours lie, the larger share first."""
+    falling = np.sort(density.ravel())[::-1]
+    held = np.cumsum(falling) / falling.sum()
+    return [float(falling[min(np.searchsorted(held, share), falling.size - 1)]) for share in INSIDE]
 
 
 def _marginal(ax: Axes, x: np.ndarray, limits: np.ndarray, name: str, style: Style, width: float) -> None:
@@ -176,11 +185,8 @@ def _regions(ax: Axes, points: np.ndarray, limits: np.ndarray, name: str, style:
     counts, x, y = np.histogram2d(points[:, 0], points[:, 1], CELLS, limits.tolist())
     if not counts.any():  # a member far outside the picture
         return
-    density = gaussian_filter(counts, max(_width(len(points)), _wide_enough(counts)))
-    falling = np.sort(density.ravel())[::-1]
-    held = np.cumsum(falling) / falling.sum()
-    levels = [float(falling[min(np.searchsorted(held, share), falling.size - 1)]) for share in INSIDE]
-    distinct = sorted(set(levels))
+    density = _smooth(counts, len(points))
+    distinct = sorted(set(_levels(density)))
     contours = ax.contour(
         (x[1:] + x[:-1]) / 2,
         (y[1:] + y[:-1]) / 2,
