@@ -451,3 +451,10 @@ def test_the_code_of_the_documentation_runs(tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(compile("\n".join(blocks), "docs/report.md", "exec"), {})
     assert "y = 1.5" in Outline((tmp_path / "report.html").read_text(encoding="utf-8")).said()
+
+
+def test_stackings_that_were_not_fitted_are_shown_beside_fits(tmp_path):
+    validation, test = ds.toy.table(100, seed=1), ds.toy.table(100, seed=2)
+    fits = {"stacked": ds.stack(validation), "narrow": ds.Stacking.single(validation.names, "narrow")}
+    path = ds.report.write(tmp_path / "report.html", validation=validation, test=test, fits=fits)
+    assert "Mixture() × LogScore()" in path.read_text(encoding="utf-8")

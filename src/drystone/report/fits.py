@@ -9,6 +9,7 @@ import numpy as np
 from drystone._messages import count_and_first_few
 from drystone.forms import Shares
 from drystone.report.tables import Cell, Grid, bound, cell, grid, number
+from drystone.solvers import Status
 from drystone.stacking.result import Stacking
 from drystone.table import Table
 
@@ -79,6 +80,8 @@ def _facts(fit: Stacking, contribution: Shares) -> tuple[tuple[str, str], ...]:
     facts = [("members that matter", f"{np.count_nonzero(contribution.values)} of {K}")]
     if contribution.simplex:
         facts.append(("effective number of members", f"{contribution.effective:.1f}"))
+    if fit.status is Status.NOT_FITTED:
+        return (*facts, ("fitted", "no"))
     facts.append(("converged", "yes" if fit.converged else "no"))
     gap = "no certificate for this form and score" if fit.gap is None else f"at most {bound(fit.gap, 2)}"
     facts.append(("distance from the optimum", gap))
@@ -96,6 +99,8 @@ def _terms(fit: Stacking, test: Table) -> Grid:
         on_test = fit.evaluate(test)
     except ValueError:  # the test table lacks what the score needs
         on_test = {}
+    not_fitted = dict.fromkeys((repr(score) for _, score in fit.score.terms), None)
+    fitted = not_fitted if fit.status is Status.NOT_FITTED else fit.terms
     rows = [
         [
             Cell(f"{term}, a lower bound" if score.lower_bound else term),
@@ -103,7 +108,7 @@ def _terms(fit: Stacking, test: Table) -> Grid:
             cell(value),
             cell(on_test.get(term)),
         ]
-        for (coefficient, score), (term, value) in zip(fit.score.terms, fit.terms.items(), strict=True)
+        for (coefficient, score), (term, value) in zip(fit.score.terms, fitted.items(), strict=True)
     ]
     if len(rows) > 1:
         rows.append([Cell("sum"), Cell(""), cell(fit.loss), cell(on_test.get("loss"))])
