@@ -32,7 +32,7 @@ TASKS = {
     "embedding": "howto/embeddings",
     "rounds": "howto/several_rounds",
     "missing": "howto/missing_data",
-    "hyperparameters": "training",
+    "hyperparameters": "notebooks/stack_your_sweep",
     "figure": "paper",
     "energy": "scores/energyscore",
     "nonfinite": "faq",

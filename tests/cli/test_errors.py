@@ -92,7 +92,7 @@ def test_wrong_shapes(fails, run, tmp_path):
     said = fails("simulate", tmp_path / "new", "--theta", tmp_path / "theta.npy", "--y", tmp_path / "y.npy")
     assert "of the same N; got (7, 2) and (6, 2)" in said
     np.save(tmp_path / "x.npy", np.ones(5))
-    assert "must have shape (N, 2); got (1, 5)" in fails(
+    assert "must be one observation of shape (2,); got shape (5,)" in fails(
         "sample", run.path, "--x", tmp_path / "x.npy", "--out", tmp_path / "draws.npz"
     )
     (tmp_path / "x.npy").write_text("1, 2")

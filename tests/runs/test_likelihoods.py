@@ -166,7 +166,7 @@ def test_the_command_writes_them_and_their_settings(original, tmp_path):
     assert config.train == original.config.train
     result = CliRunner().invoke(cli, [*arguments, "--sweep", "paper"])
     assert result.exit_code == 2
-    assert "--sweep is for posteriors" in result.output
+    assert "--sweep and --lr-drops are for posteriors" in result.output
 
 
 def test_a_wrong_family_is_named():

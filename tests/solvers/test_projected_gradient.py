@@ -35,3 +35,9 @@ def test_a_hopeless_member_costs_nothing_in_intervals():
     fit = ds.stack(table, score=ds.IntervalScore())
     assert fit.weights[-1] == 0
     assert fit.loss <= without.loss
+
+
+def test_one_member_is_the_mixture_of_itself_by_its_intervals():
+    table = ds.toy.table(50, seed=1).select(members=["narrow"])
+    fit = ds.stack(table, score=ds.IntervalScore())
+    np.testing.assert_array_equal(fit.weights, [1.0])

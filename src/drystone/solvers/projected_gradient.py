@@ -101,7 +101,9 @@ def _derivatives(
     value = score(form.combine({"weights": weights}, block, softness))
     found: list[Any] = [float(value.detach())] if 0 in orders else []
     if max(orders) > 0:
-        (gradient,) = torch.autograd.grad(value, weights, create_graph=2 in orders)
+        gradient = torch.zeros_like(weights, requires_grad=False)
+        if value.requires_grad:  # else the same for all weights, as of one member
+            (gradient,) = torch.autograd.grad(value, weights, create_graph=2 in orders)
         if 1 in orders:
             found.append(gradient.detach().numpy())
         if 2 in orders:
