@@ -35,9 +35,9 @@ def averaged(member: Density | Sampler, maps: Sequence[Symmetry]) -> Member:
     Args:
         member: A member with ``log_prob(theta, y)``, ``sample(n, y)`` or both.
         maps: All elements of the group, the identity among them. Each is a pair (map of theta, map of y) of
-            functions of rows, (N, d) → (N, d) and (N, …) → (N, …), or a triple with the log of the absolute determinant of
-            the map of theta: a number, or a function (N, d) → (N,). Without it the map must preserve volumes, as permutations,
-            signs, rotations and shifts do.
+            functions of rows, (N, d) → (N, d) and (N, …) → (N, …), or a triple with the log of the absolute
+            determinant of the map of theta: a number, or a function (N, d) → (N,). Without it the map must
+            preserve volumes, as permutations, signs, rotations and shifts do.
 
     Returns:
         The averaged member. A draw is one of ``member`` at gy for a random g, mapped back by the inverse of g.
