@@ -215,4 +215,4 @@ def test_a_fault_loses_nothing_and_the_verb_can_be_repeated(originals, tmp_path,
 @pytest.mark.parametrize("name", VERBS)
 def test_a_fault_at_every_event_loses_nothing(originals, tmp_path, capsys, name):
     count = check_case(originals, tmp_path, capsys, name, lambda count: every(count, VERBS[name].stride))
-    assert count >= 9
+    assert count >= 6  # two events, each with three faults, where a verb only reads
