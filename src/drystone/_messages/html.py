@@ -26,7 +26,7 @@ def html_table(
         >>> html_table("Two members", ["member", "weight"], [["a < b", 0.25]]).count("a &lt; b")
         1
     """
-    head = "".join(f'<th style="text-align:{_side(j)}">{escape(name)}</th>' for j, name in enumerate(columns))
+    head = "".join(f'<th style="{_style(j)}">{escape(name)}</th>' for j, name in enumerate(columns))
     body = "".join(f"<tr>{''.join(_cell(j, cell) for j, cell in enumerate(row))}</tr>" for row in rows[:MOST])
     more = [f"and {len(rows) - MOST} more"] if len(rows) > MOST else []
     return (
@@ -43,9 +43,9 @@ def html_list(title: str, sentences: Iterable[str]) -> str:
 
 
 def _cell(column: int, value: object) -> str:
-    return f'<td style="text-align:{_side(column)}">{escape(str(value))}</td>'
+    return f'<td style="{_style(column)}">{escape(str(value))}</td>'
 
 
-def _side(column: int) -> str:
-    """Return where a column is aligned: names to the left, numbers to the right."""
-    return "left" if column == 0 else "right"
+def _style(column: int) -> str:
+    """Return the style of a cell: names to the left, numbers to the right."""
+    return f"text-align:{'left' if column == 0 else 'right'};padding:0.1em 0.8em"
