@@ -43,9 +43,9 @@ def main():
 def asked(posterior, theta, x, draws):
     """Return log densities (N,) and draws (N, S, d) of a posterior, one simulation after another."""
     log_q, sample = [], []
-    for one_theta, one_x in zip(theta, x):  # noqa: B905 (Python 3.8 has no `strict`)
-        sample.append(posterior.sample((draws,), x=one_x, show_progress_bars=False).numpy())
-        log_q.append(float(posterior.log_prob(one_theta[None], x=one_x)))
+    for n in range(len(theta)):
+        sample.append(posterior.sample((draws,), x=x[n], show_progress_bars=False).numpy())
+        log_q.append(float(posterior.log_prob(theta[n : n + 1], x=x[n])))
     return np.array(log_q), np.stack(sample)
 
 

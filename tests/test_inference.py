@@ -139,9 +139,26 @@ def test_a_directory_is_continued_and_refused_to_others(inferred, rows, director
         path.unlink()
     assert_same(inferred, ds.infer(*rows, directory=copy, parameters=("a", "b"), **OPTIONS), rows[1][0])
     assert ds.Stacking.load(copy / "fit.json").names == inferred.fit.names
-    for change in ({"seed": 1}, {"epochs": 3}):
+    narrower = ds.tasks.Uniform([-0.5, -1.5], [2.5, 3.5])
+    for change in ({"seed": 1}, {"epochs": 3}, {"prior": narrower}):
         with pytest.raises(ds.StaleError, match="the inference in"):
             ds.infer(*rows, directory=copy, **{**OPTIONS, **change})
+
+
+def test_another_prior_of_the_same_support_is_not_answered_with_the_numbers_of_the_first(rows, tmp_path):
+    options = {**OPTIONS, "epochs": 2, "directory": tmp_path}
+    ds.infer(*rows, **{**options, "prior": ds.tasks.Normal([0.0, 0.0], [3.0, 3.0])})
+    with pytest.raises(ds.StaleError, match="prior changed"):
+        ds.infer(*rows, **{**options, "prior": ds.tasks.Normal([0.0, 0.0], [4.0, 4.0])})
+
+
+def test_a_damaged_likelihood_is_an_error_and_not_a_note(rows, directory, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("stacking", "refitted"))
+    path = copy / "likelihoods" / "nle-maf-000.safetensors"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(ds.DamagedError, match="nle-maf-000"):
+        ds.infer(*rows, directory=copy, parameters=("a", "b"), **OPTIONS)
 
 
 def test_one_parameter_and_one_datum_are_enough():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,7 @@ from drystone._parallel import Executor
 from drystone._resume import Record, continue_or_start, digest_array
 from drystone.advice import Advice, advise
 from drystone.comparison import Comparison, compare
-from drystone.errors import StackingError
+from drystone.errors import ConvergenceWarning, StackingError
 from drystone.estimate import Estimate, mean_over_rows, split_folds
 from drystone.forms import Form, Mixture, Product
 from drystone.forms.cross_fitted import CrossFitted
@@ -127,14 +128,14 @@ def infer(
         raise ValueError(f"`target` must be 'both', 'posterior' or 'likelihood'; got {target!r}.")
     if minutes is not None and not minutes > 0:
         raise ValueError(f"`minutes` must be positive, or None; got {minutes}.")
-    as_prior(prior)  # raises now rather than after the training
     theta, y = as_numpy(theta), rows_of_data("y", y)
+    log_prior = as_prior(prior).log_prob(np.asarray(theta, float))  # raises now rather than after the training
     first, rows = _split(len(theta), seed)
     home = None if directory is None else Path(directory)
     if home is not None:
         home.mkdir(parents=True, exist_ok=True)
         settings = {"seed": seed, "log_y": log_y, "epochs": epochs, "target": target}
-        inputs = {"theta": digest_array(theta), "y": digest_array(y)}
+        inputs = {"theta": digest_array(theta), "y": digest_array(y), "prior": digest_array(log_prior)}
         continue_or_start(
             home / "inference.json", Record(settings, inputs), f"the inference in {home}", "Use another directory."
         )
@@ -171,6 +172,8 @@ def infer(
     elif target != "posterior":
         try:
             likelihoods = trained("likelihood", "likelihoods")
+        except StackingError:  # files that are damaged, or of other settings
+            raise
         except ValueError as error:
             if target == "likelihood":
                 raise
@@ -444,16 +447,21 @@ def _chosen(table: Table, prior: object, seed: int) -> tuple[Stacking, Stacking,
     fold = np.empty(table.N, int)
     log_q = {name: np.empty(table.N) for name in forms}
     weights: dict[str, list[np.ndarray]] = {name: [] for name in forms}
-    for f, (fitted, left_out) in enumerate(split_folds(table.N, FOLDS, seed)):
-        fold[left_out] = f
-        for name, form in forms.items():
-            fit = stack(table.select(rows=fitted), form)
-            weights[name].append(fit.weights)
-            log_q[name][left_out] = fit.apply(table.select(rows=left_out)).log_q
+    with warnings.catch_warnings():
+        # A product that does not converge is not taken; it is nothing to warn of.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for f, (fitted, left_out) in enumerate(split_folds(table.N, FOLDS, seed)):
+            fold[left_out] = f
+            for name, form in forms.items():
+                fit = stack(table.select(rows=fitted), form)
+                weights[name].append(fit.weights)
+                log_q[name][left_out] = fit.apply(table.select(rows=left_out)).log_q
+        product = stack(table, forms["product"])
     gain = mean_over_rows(log_q["product"] - log_q["mixture"], table.row_weights)
     # A mixture is simpler to draw from: a product has to be better by more than its standard error.
-    name = "product" if gain.value > gain.se else "mixture"
-    fit = replace(stack(table, forms[name]), seconds=math.nan)  # so that reports of equal calls are equal
+    name = "product" if product.converged and gain.value > gain.se else "mixture"
+    fit = product if name == "product" else stack(table, forms[name])
+    fit = replace(fit, seconds=math.nan)  # so that reports of equal calls are equal
     params = {"weights": fit.weights, "fold_weights": frozen(np.stack(weights[name])), "fold": frozen(fold)}
     crossed = replace(fit, form=CrossFitted(fit.form), params=params)
     difference = f"{gain.value:+.3f} ± {gain.se:.3f} nats"

@@ -129,8 +129,9 @@ def test_files_with_the_longest_name_there_is_are_written_and_recovered(tmp_path
 
 def test_an_extra_that_is_missing_is_named(tmp_path, monkeypatch, capsys):
     make_table(K=2, N=8).save(tmp_path / "t.nc")
-    found = lambda module: None if module == "h5netcdf" else module  # noqa: E731
-    monkeypatch.setattr("drystone._messages.text.find_spec", found)
+    monkeypatch.setattr(
+        "drystone._messages.text.find_spec", lambda module: None if module == "h5netcdf" else module
+    )
     assert main(["stack", str(tmp_path / "t.nc")]) == 1
     said = capsys.readouterr().err
     assert "pip install 'drystone[files]'" in said

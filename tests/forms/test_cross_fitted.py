@@ -35,6 +35,19 @@ def test_each_row_has_the_statistics_of_its_fold(table, crossed):
         np.testing.assert_allclose(applied.interval(0.1)[rows], alone.interval(0.1))
 
 
+def test_it_is_compared_by_as_many_draws_as_other_methods(table):
+    """With the same weights in every fold it is the form itself, also where only moments are left of the draws."""
+    of_moments = ds.Table(table.theta, log_q=table.log_q, mean=table.mean, cov=table.cov, names=table.names, S=20)
+    fit = ds.stack(of_moments)
+    params = {"weights": fit.weights, "fold_weights": np.tile(fit.weights, (3, 1)), "fold": np.arange(table.N) % 3}
+    fits = {"crossed": replace(fit, form=CrossFitted(fit.form), params=params), "fitted": fit}
+    views = [each.view(of_moments) for each in fits.values()]
+    spread = [view.independent_moments(seed=0)[1].diagonal(dim1=1, dim2=2).mean() for view in views]
+    assert float(views[0].cov().mean()) == pytest.approx(float(views[1].cov().mean()))
+    assert float(spread[0]) != pytest.approx(float(views[0].cov().mean()), rel=1e-6), "S draws, not all there are"
+    assert float(spread[0]) == pytest.approx(float(spread[1]), rel=0.1)
+
+
 def test_a_comparison_is_less_flattering_than_on_the_rows_of_the_fit(table, crossed):
     fits = {"crossed": crossed, "fitted": ds.stack(table)}
     methods = ds.compare(table, table, fits).of("log density").methods

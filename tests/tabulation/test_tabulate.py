@@ -379,6 +379,14 @@ def test_a_finished_table_is_read_and_one_of_other_settings_refused(tmp_path):
         ds.tabulate(MEMBERS, THETA, Y + 1, draws=9, directory=tmp_path)
 
 
+def test_shared_points_of_another_prior_are_refused(tmp_path):
+    d = THETA.shape[1]
+    wide, wider = (ds.tasks.Normal([0.0] * d, [sd] * d) for sd in (9.0, 10.0))
+    ds.tabulate(MEMBERS, THETA, Y, draws=0, points=20, prior=wide, directory=tmp_path)
+    with pytest.raises(ds.StaleError, match=r"the table in .*prior changed"):
+        ds.tabulate(MEMBERS, THETA, Y, draws=0, points=20, prior=wider, directory=tmp_path)
+
+
 def test_a_finished_table_warns_again_of_members_left_out(tmp_path):
     for _ in range(2):
         with pytest.warns(UserWarning, match="bad: RuntimeError: no draw within the prior"):

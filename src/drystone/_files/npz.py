@@ -67,7 +67,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         EOFError,
         KeyError,
         zipfile.BadZipFile,
-        NotImplementedError,
+        NotImplementedError,  # a way of compression that zipfile does not know
         RuntimeError,
     ) as error:
         raise DamagedError(f"{path} is damaged: it cannot be read as arrays ({error}).") from error

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from drystone.forms.form import Arrays, Form, MemberLike, Shares
 from drystone.forms.params import check_array
-from drystone.forms.view import Params, View
-from drystone.table import Statistic, Table
+from drystone.forms.view import JoinedView, Params, View
+from drystone.table import Table
 
 __all__ = ["CrossFitted"]
 
@@ -42,9 +40,12 @@ class CrossFitted(Form):
         if len(fold) != table.N:
             raise ValueError(f"cross-fitted weights are of {len(fold)} rows; the table has {table.N}.")
         weights = params["fold_weights"]
-        parts = [(np.flatnonzero(fold == f), weights[f]) for f in range(len(weights))]
-        views = [(rows, self.form.combine({"weights": w}, table.select(rows=rows), softness)) for rows, w in parts]
-        return FoldedView(table, views)
+        rows = [np.flatnonzero(fold == f) for f in range(len(weights))]
+        parts = [
+            self.form.combine({"weights": w}, table.select(rows=of_fold), softness)
+            for w, of_fold in zip(weights, rows, strict=True)
+        ]
+        return JoinedView(table, parts, rows)
 
     def requires(self, statistic: str) -> str:
         """Return the statistic that the form itself requires."""
@@ -89,58 +90,3 @@ class CrossFitted(Form):
     ) -> np.ndarray:
         """Return the log density at new data with the weights of all rows."""
         return self.form.log_prob({"weights": params["weights"]}, members, theta, y)
-
-
-class FoldedView(View):
-    """Statistics of the folds, each row in its place.
-
-    Args:
-        table: all rows.
-        parts: the rows of each fold, and their view.
-    """
-
-    def __init__(self, table: Table, parts: Sequence[tuple[np.ndarray, View]]) -> None:
-        super().__init__(table)
-        self.parts = parts
-
-    @cached_property
-    def S(self) -> int | None:
-        """Draws behind each rank."""
-        return self.parts[0][1].S
-
-    def log_q(self) -> Tensor:
-        """Return the log density, (N,)."""
-        return self._gathered("log_q")
-
-    def rank(self, statistic: Statistic | None = None) -> Tensor:
-        """Return ranks, (N, d)."""
-        return self._gathered("rank", statistic)
-
-    def mean(self) -> Tensor:
-        """Return means, (N, d)."""
-        return self._gathered("mean")
-
-    def cov(self) -> Tensor:
-        """Return covariances, (N, d, d)."""
-        return self._gathered("cov")
-
-    def interval(self, alpha: float) -> Tensor:
-        """Return ends of intervals, (N, d, 2)."""
-        return self._gathered("interval", alpha)
-
-    def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
-        """Return draws, (N, n, d)."""
-        return self._gathered("draws", n, seed)
-
-    def independent_draws(self, seed: int = 0) -> Tensor:
-        """Return as many independent draws as each member has, (N, S, d)."""
-        return self._gathered("independent_draws", seed)
-
-    def independent_rank(self, seed: int = 0) -> Tensor:
-        """Return the ranks among as many independent draws as each member has, (N, d)."""
-        return self._gathered("independent_rank", seed)
-
-    def _gathered(self, name: str, *arguments: Any) -> Tensor:
-        order = np.concatenate([rows for rows, _ in self.parts])
-        values = torch.cat([getattr(view, name)(*arguments) for _, view in self.parts])
-        return values[torch.as_tensor(np.argsort(order))]

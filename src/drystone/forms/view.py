@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -153,58 +154,66 @@ class View:
         return IntractableError(f"{type(self).__name__} does not give `{statistic}`.")
 
 
-class PartsView(View):
+class PartsView(View, ABC):
     """What parts of the rows give, one after the other."""
 
+    @abstractmethod
     def _each(self, name: str, *arguments: Any) -> list[Any]:
         """Return a statistic of each part."""
-        raise NotImplementedError
+
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """Return a statistic of all rows from that of each part."""
+        return torch.cat(list(parts))
 
     def distances_by_row(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Return both for each row: (N,), (N,)."""
         to_truth, spread = zip(*self._each("distances_by_row", most, scale), strict=True)
-        return torch.cat(to_truth), torch.cat(spread)
+        return self._joined(to_truth), self._joined(spread)
 
     def log_q(self) -> Tensor:
         """Log density, (N,)."""
-        return torch.cat(self._each("log_q"))
+        return self._joined(self._each("log_q"))
 
     def rank(self, statistic: Statistic | None = None) -> Tensor:
         """Return ranks, (N, d)."""
-        return torch.cat(self._each("rank", statistic))
+        return self._joined(self._each("rank", statistic))
 
     def mean(self) -> Tensor:
         """Return means, (N, d)."""
-        return torch.cat(self._each("mean"))
+        return self._joined(self._each("mean"))
 
     def error(self) -> Tensor:
         """Return θ_n − μ_n, (N, d)."""
-        return torch.cat(self._each("error"))
+        return self._joined(self._each("error"))
 
     def cov(self) -> Tensor:
         """Return covariances, (N, d, d)."""
-        return torch.cat(self._each("cov"))
+        return self._joined(self._each("cov"))
 
     def interval(self, alpha: float) -> Tensor:
         """Return ends of intervals, (N, d, 2)."""
-        return torch.cat(self._each("interval", alpha))
+        return self._joined(self._each("interval", alpha))
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
         """Return draws, (N, n, d)."""
-        return torch.cat(self._each("draws", n, seed))
+        return self._joined(self._each("draws", n, seed))
 
     def independent_rank(self, seed: int = 0) -> Tensor:
         """Return (N, d)."""
-        return torch.cat(self._each("independent_rank", seed))
+        return self._joined(self._each("independent_rank", seed))
 
     def independent_moments(self, seed: int = 0) -> tuple[Tensor, Tensor]:
         """Return (N, d) and (N, d, d)."""
         error, cov = zip(*self._each("independent_moments", seed), strict=True)
-        return torch.cat(error), torch.cat(cov)
+        return self._joined(error), self._joined(cov)
 
     def independent_interval(self, alpha: float, seed: int = 0) -> Tensor:
         """Return (N, d, 2)."""
-        return torch.cat(self._each("independent_interval", alpha, seed))
+        return self._joined(self._each("independent_interval", alpha, seed))
+
+    def independent_draws(self, seed: int = 0) -> Tensor:
+        """Return (N, S, d)."""
+        return self._joined(self._each("independent_draws", seed))
 
 
 class GatheredView(PartsView):
@@ -258,14 +267,20 @@ class JoinedView(PartsView):
     """Posteriors on parts of the rows, such as fits that have not seen them, as one posterior on all rows.
 
     Args:
-        table: all rows, in the order of the parts.
+        table: all rows.
         parts: views of the same form.
+        rows: places of the rows of each part in the table; None if the table has them in the order of the parts.
     """
 
-    def __init__(self, table: Table, parts: Sequence[View]) -> None:
+    def __init__(self, table: Table, parts: Sequence[View], rows: Sequence[np.ndarray] | None = None) -> None:
         super().__init__(table)
         self.parts, self.S = parts, parts[0].S
+        self._order = None if rows is None else torch.as_tensor(np.argsort(np.concatenate(rows)))
         self._cache: dict[Hashable, list[Any]] = {}
+
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
+        whole = super()._joined(parts)
+        return whole if self._order is None else whole[self._order]
 
     def _each(self, name: str, *arguments: Any) -> list[Any]:
         key = (name, *(tuple(x.tolist()) if isinstance(x, Tensor) else x for x in arguments))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from drystone.diagnostics import PosteriorAt
-from drystone.diagnostics.null import ALARM, DOUBT
+from drystone.diagnostics.null import ALARM, DOUBT, Check
 from drystone.plots.palette import Style
 from drystone.report.pictures import Picture, pair_picture
 from drystone.report.posteriors import Observation
@@ -97,37 +97,35 @@ def _tone(p_value: float) -> tuple[str, str]:
     return ("mixed", "Doubtful") if p_value < DOUBT else ("better", "Yes")
 
 
+def _checks(title: str, statistic: str, checks: Sequence[Check]) -> Grid:
+    """Return each check with its statistic here and at simulations, and its p-value."""
+    rows = [
+        [each.name, each.statistic, *_null(each.null), Cell(_p(each.p_value), each.p_value)] for each in checks
+    ]
+    return grid(title, (statistic, "at your observation", "at simulations (median)", "90 % of them", "p"), rows)
+
+
 def _on_data(here: PosteriorAt) -> Answer:
     question, found = "Is it like the simulations?", here.in_distribution
     if found is None:
         return Answer(question, "unknown", "Not checked", _missing(here, "Not checked"))
-    rows = [
-        [each.name, each.statistic, *_null(each.null), Cell(_p(each.p_value), each.p_value)]
-        for each in found.checks
-    ]
-    head = ("statistic", "at your observation", "at simulations (median)", "90 % of them", "p")
     note = (
         "p is the share of simulations that are at least as unusual. Below 0.01 the networks were trained on data "
         "unlike yours, and what they say of it is extrapolation."
     )
-    return Answer(
-        question, *_tone(found.p_value), str(found), grid("Your data among the simulations", head, rows), note
-    )
+    table = _checks("Your data among the simulations", "statistic", found.checks)
+    return Answer(question, *_tone(found.p_value), str(found), table, note)
 
 
 def _on_members(here: PosteriorAt) -> Answer:
     question, found = "Do the members agree as much as they should?", here.disagreement
     if found is None:
         return Answer(question, "unknown", "Not checked", _missing(here, "No disagreement"))
-    rows = [
-        [each.name, each.statistic, *_null(each.null), Cell(_p(each.p_value), each.p_value)]
-        for each in found.checks
-    ]
-    head = ("Jensen–Shannon distance", "at your observation", "at simulations (median)", "90 % of them", "p")
     note = (
         "The distance is 0 if all say the same. More than at simulations means that at least some are wrong here."
     )
-    return Answer(question, *_tone(found.p_value), str(found), grid("Disagreement of members", head, rows), note)
+    table = _checks("Disagreement of members", "Jensen–Shannon distance", found.checks)
+    return Answer(question, *_tone(found.p_value), str(found), table, note)
 
 
 def _on_set(here: PosteriorAt) -> Answer:

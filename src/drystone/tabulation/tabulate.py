@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -137,7 +138,8 @@ def tabulate(
     store: InMemoryParts | StoredParts = InMemoryParts(names, len(theta))
     if directory is not None:
         require("zarr", "files", "`directory`")
-        record = _record(names, plan, theta, y, parameters, weights)
+        at_points = prior_of(prior, list(checked_members.values())) if plan.points else None
+        record = _record(names, plan, theta, y, parameters, weights, at_points)
         store = StoredParts(Path(directory), record, names, rows)
         if (table := store.finished()) is not None:
             if table.left_out:
@@ -283,8 +285,9 @@ def _record(
     y: np.ndarray,
     parameters: Sequence[str],
     row_weights: np.ndarray | None,
+    prior: Any,
 ) -> Record:
-    """Return the settings and inputs of the table."""
+    """Return the settings and inputs of the table; a prior is known by its density at theta."""
     settings = {
         "names": names,
         "draws": plan.draws,
@@ -296,7 +299,10 @@ def _record(
     if plan.points:
         settings["points"] = plan.points
     weights = None if row_weights is None else digest_array(row_weights)
-    return Record(settings, {"theta": digest_array(theta), "y": digest_array(y), "row_weights": weights})
+    inputs = {"theta": digest_array(theta), "y": digest_array(y), "row_weights": weights}
+    if prior is not None:
+        inputs["prior"] = digest_array(prior.log_prob(theta))
+    return Record(settings, inputs)
 
 
 def _check_members(

@@ -66,8 +66,12 @@ def refit(
     ):
         bar.update(len(done))
         rows = pool.share((theta, y))
-        submit = lambda member: pool.submit(_again, member, jobs[member.name], rows, augment)  # noqa: E731
-        for member, future in as_completed(waiting, submit, lambda: len(members)):
+        futures = as_completed(
+            waiting,
+            lambda member: pool.submit(_again, member, jobs[member.name], rows, augment),
+            lambda: len(members),
+        )
+        for member, future in futures:
             again = done[member.name] = future.result()
             if directory is not None:
                 storage.save(again, Path(directory), jobs[member.name].fingerprint)
