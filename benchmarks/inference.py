@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/inference.py                       # SLCP, 11,000 simulations, defaults
     OMP_NUM_THREADS=1 python benchmarks/inference.py two_moons --seed 12
 
-All simulations go into the call; 1,000 others, of which nothing is known to it, are for the gap: the mean of exact
+All simulations go into the call; others, of which nothing is known to it, are for the gap: the mean of exact
 − stacked log density of the posterior that users get (refitted members), with its standard error. Clock and
 processor minutes are of the call alone, with compilation where nothing was compiled before.
 
@@ -18,16 +18,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from exact import TEST_ROWS, exact_log_posterior, simulated
 
 import drystone as ds
 
 RESULTS = Path(__file__).parent / "results"
-SIMULATIONS, TEST = 11_000, 1_000
-
-
-def simulated(task, n, seed):
-    theta, y = ds.simulate(task, n=n, seed=seed, workers=1)
-    return np.asarray(theta, float), np.asarray(y, float)
+SIMULATIONS = 11_000
 
 
 def estimate(values):
@@ -40,19 +36,20 @@ def measure(name, seed, directory):
     clock, processor = time.perf_counter(), time.process_time()
     inference = ds.infer(theta, y, prior=task.prior, directory=directory, log_y=name == "lotka_volterra")
     minutes = (time.perf_counter() - clock) / 60, (time.process_time() - processor) / 60
-    theta, y = simulated(task, TEST, seed + 1)
-    exact = task.log_posterior(theta, y)
+    theta, y = simulated(task, TEST_ROWS[name], seed + 1)
+    exact = exact_log_posterior(task, theta, y)
+    known = np.isfinite(exact)
     fit, members = inference.fit, inference.members
     gaps = {}
     for label, of_label in (("refitted", members), ("before refitting", inference.held_out)):
         log_q = fit.posterior(of_label).log_prob_batched(theta, y)[0]
-        gaps[label] = exact - log_q
+        gaps[label] = (exact - log_q)[known]
         print(label, estimate(gaps[label]), flush=True)
     return {
         "task": name,
         "seed": seed,
         "simulations": SIMULATIONS,
-        "test": TEST,
+        "test": int(known.sum()),
         "cores": os.cpu_count(),
         "minutes": {"clock": minutes[0], "processor": minutes[1]},
         "gap": estimate(gaps["refitted"]),
@@ -66,7 +63,7 @@ def measure(name, seed, directory):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", nargs="?", default="slcp")
+    parser.add_argument("task", nargs="?", default="slcp", choices=TEST_ROWS)
     parser.add_argument("--seed", type=int, default=9100)
     parser.add_argument("--directory", type=Path, default=None)
     options = parser.parse_args()

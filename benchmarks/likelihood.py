@@ -21,17 +21,17 @@ import json
 import threading
 import time
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from exact import TEST_ROWS, exact_log_posterior, simulated
 from scipy.special import logsumexp
 
 import drystone as ds
 
 RESULTS = Path(__file__).parent / "results"
-# Test rows: fewer where one exact density takes seconds.
-TASKS = {"slcp": 1000, "two_moons": 1000, "gaussian_mixture": 1000, "sir": 500, "lotka_volterra": 250}
 TRAIN, STACK = 10_000, 1_000
 POSTERIORS = 8
 EMULATED = 40_000
@@ -75,11 +75,6 @@ class Clock:
             note()
 
 
-def simulated(task, n, seed):
-    theta, y = ds.simulate(task, n=n, seed=seed, workers=1)
-    return np.asarray(theta, float), np.asarray(y, float)
-
-
 def by_blocks(path, function, theta, y, clock):
     """Return function(theta, y), (K, N), computed and stored block by block of rows."""
     parts = []
@@ -93,26 +88,11 @@ def by_blocks(path, function, theta, y, clock):
     return np.concatenate(parts, axis=-1)
 
 
-def exact_log_posterior(task):
-    """Return the function of the exact log posterior that is NaN where the task warns of it."""
-
-    def function(theta, y):
-        values = np.full(len(theta), np.nan)
-        for n in range(len(theta)):
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", ds.ConvergenceWarning)
-                with suppress(ds.ConvergenceWarning):
-                    values[n] = task.log_posterior(theta[n : n + 1], y[n : n + 1])[0]
-        return values
-
-    return function
-
-
 def run(name, seed, directory, workers, members, distilled, refit):
     task = ds.tasks.get(name)
     directory.mkdir(parents=True, exist_ok=True)
     clock = Clock(directory / "seconds.json")
-    train, stack, test = (simulated(task, n, seed + i) for i, n in enumerate((TRAIN, STACK, TASKS[name])))
+    train, stack, test = (simulated(task, n, seed + i) for i, n in enumerate((TRAIN, STACK, TEST_ROWS[name])))
     options = {"prior": task.prior, "log_y": name == "lotka_volterra", "seed": seed, "workers": workers}
 
     sweep = ds.Sweep(ema_decay=0.8)
@@ -147,7 +127,7 @@ def run(name, seed, directory, workers, members, distilled, refit):
 
     names = (*posteriors.names, *likelihoods.names)
     stacking, testing = ds.Table(stack[0], log_q=log_q("stack", *stack), names=names), log_q("test", *test)
-    exact = by_blocks(directory / "exact", exact_log_posterior(task), *test, clock)
+    exact = by_blocks(directory / "exact", partial(exact_log_posterior, task), *test, clock)
     known = np.isfinite(exact)
 
     def gap(log_density):
@@ -233,7 +213,7 @@ def run(name, seed, directory, workers, members, distilled, refit):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="+", choices=TASKS)
+    parser.add_argument("tasks", nargs="+", choices=TEST_ROWS)
     parser.add_argument("--seed", type=int, default=8000, help="of the simulations and of everything else")
     parser.add_argument("--likelihoods", type=int, default=16, help="number of likelihoods")
     parser.add_argument("--distill", type=int, default=0, help="number of distilled posteriors")
