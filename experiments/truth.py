@@ -12,37 +12,33 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from drystone import tasks
 from drystone._defaults import EPOCHS
-from drystone._files import replacing
 from drystone.errors import ConvergenceWarning
 from drystone.forms import Product
-from drystone.inference import infer
+from drystone.inference import Inference, infer
 from drystone.simulation.simulate import simulate
 from drystone.stacking import Stacking, stack
-from drystone.table import Table
 from drystone.tabulation.tabulate import tabulate
 from experiments.ensembles import TASKS, Plan
 from experiments.markdown import estimate, grid, number
 from experiments.record import Experiment
 from experiments.rivals import mean
+from experiments.stored import by_blocks, stored
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["EXPERIMENT", "inferred", "stackings"]
 
 SIMULATIONS, TEST, SEEDS = 11_000, 1_000, 3
 # Far from the seeds with which defaults were chosen, and from those of the other experiments.
 FIRST_SEED, TEST_SEED = 20_000, 19_999
 # Points per row at which products are normalized.
 POINTS = 1_000
-BLOCK = 50
 METHODS = ("best posterior", "posteriors", "likelihoods", "both", "product", "refitted")
 
 
@@ -54,38 +50,48 @@ def run(plan: Plan) -> dict[str, Any]:
     return {"simulations": _simulations(plan), "points": POINTS, "tasks": results}
 
 
-def _simulations(plan: Plan) -> int:
-    return 1_000 if plan.quick else SIMULATIONS
-
-
-def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
-    """Return the gap of each method on one task with one seed, and what the call of `infer` took."""
-    folder = plan.directory / "truth" / f"{name}{'-quick' if plan.quick else ''}"
-    task, at = tasks.get(name), folder / f"seed{seed}"
-    theta, y, log_p = _truth(task, 20 if plan.quick else TEST, folder / "test")
-    drawn = simulate(task, n=_simulations(plan), seed=FIRST_SEED + seed, workers=1)
-    fresh, begun, worked = not at.exists(), time.perf_counter(), time.process_time()
-    inference = infer(
+def inferred(name: str, seed: int, plan: Plan) -> Inference:
+    """Return everything that one call with 11,000 simulations of a task gives."""
+    task, simulations = tasks.get(name), _simulations(plan)
+    drawn = simulate(task, n=simulations, seed=FIRST_SEED + seed, workers=1)
+    return infer(
         np.asarray(drawn.theta, float),
         np.asarray(drawn.y, float),
         prior=task.prior,
         seed=seed,
-        directory=at / "inference",
+        directory=_folder(name, plan) / f"seed{seed}" / "inference",
         log_y=name == "lotka_volterra",
         members=2 if plan.quick else 8,
         epochs=5 if plan.quick else EPOCHS,
         workers=1,
     )
+
+
+def _simulations(plan: Plan) -> int:
+    return 1_000 if plan.quick else SIMULATIONS
+
+
+def _folder(name: str, plan: Plan) -> Path:
+    return plan.directory / "truth" / f"{name}{'-quick' if plan.quick else ''}"
+
+
+def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
+    """Return the gap of each method on one task with one seed, and what the call of `infer` took."""
+    task, folder = tasks.get(name), _folder(name, plan)
+    at = folder / f"seed{seed}"
+    theta, y, log_p = _truth(task, 20 if plan.quick else TEST, folder / "test")
+    fresh, begun, worked = not at.exists(), time.perf_counter(), time.process_time()
+    inference = inferred(name, seed, plan)
     minutes = np.array([time.perf_counter() - begun, time.process_time() - worked]) / 60
     # A call that was interrupted is not counted in part.
-    clock, processor = _stored(at / "minutes.npy", lambda: minutes if fresh else np.full(2, np.nan))
+    clock, processor = stored(at / "minutes.npy", lambda: minutes if fresh else np.full(2, np.nan))
     held_out = tabulate(
         inference.held_out, theta, y, draws=0, points=POINTS, prior=task.prior, seed=seed, workers=1,
         directory=at / "held_out",
     )  # fmt: skip
-    fits = _fits(inference.table, task.prior, inference.frame)
+    fits = stackings(inference, task.prior)
     log_q = {method: fit.apply(held_out.select(members=list(fit.names))).log_q for method, fit in fits.items()}
-    log_q["refitted"] = _by_blocks(
+    log_q["refitted"] = by_blocks(
         at / "refitted", lambda *block: inference.posterior.log_prob_batched(*block)[0], theta, y
     )
     known = np.isfinite(log_p)
@@ -100,8 +106,9 @@ def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _fits(table: Table, prior: object, frame: pd.DataFrame) -> dict[str, Stacking]:
+def stackings(inference: Inference, prior: object) -> dict[str, Stacking]:
     """Return the stackings of the members before they were trained again, by method."""
+    table, frame = inference.table, inference.frame
     posteriors, likelihoods = (
         table.select(members=[name for name in table.names if frame.loc[name, "kind"] == kind])
         for kind in ("posterior", "likelihood")
@@ -120,7 +127,7 @@ def _truth(task: tasks.Task, rows: int, folder: Path) -> tuple[np.ndarray, np.nd
     """Return test simulations and their exact log densities, NaN where these are not reliable."""
     drawn = simulate(task, n=rows, seed=TEST_SEED, workers=1)
     theta, y = np.asarray(drawn.theta, float), np.asarray(drawn.y, float)
-    return theta, y, _by_blocks(folder, lambda *block: _exact(task, *block), theta, y)
+    return theta, y, by_blocks(folder, lambda *block: _exact(task, *block), theta, y)
 
 
 def _exact(task: tasks.Task, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -130,25 +137,6 @@ def _exact(task: tasks.Task, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
             warnings.simplefilter("error", ConvergenceWarning)
             values[n] = task.log_posterior(theta[n : n + 1], y[n : n + 1])[0]
     return values
-
-
-def _by_blocks(
-    folder: Path, log_density: Callable[[np.ndarray, np.ndarray], np.ndarray], theta: np.ndarray, y: np.ndarray
-) -> np.ndarray:
-    """Return log densities of rows, computed block by block; blocks that are on disk are read."""
-    blocks = [slice(start, start + BLOCK) for start in range(0, len(theta), BLOCK)]
-    return np.concatenate(
-        [_stored(folder / f"{b.start}.npy", lambda b=b: log_density(theta[b], y[b])) for b in blocks]
-    )
-
-
-def _stored(path: Path, values: Callable[[], np.ndarray]) -> np.ndarray:
-    """Return an array from disk, made first if it is not there."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.save(file, values())
-    return np.load(path)
 
 
 def table(result: dict[str, Any]) -> str:
