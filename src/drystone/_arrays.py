@@ -24,6 +24,7 @@ __all__ = [
     "dimensions",
     "distinct_rows",
     "entropy_of",
+    "frozen",
     "in_range",
     "not_finite",
     "rows_not_in_range",
@@ -190,3 +191,10 @@ def as_integer(name: str, value: object, least: int = 1) -> int:
     if value < least:
         raise ValueError(f"`{name}` must be at least {least}; got {value}.")
     return int(value)
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """Return a copy that cannot be written to."""
+    array = np.array(array)
+    array.flags.writeable = False
+    return array

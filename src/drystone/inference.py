@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_numpy, rows_of_data
+from drystone._arrays import as_numpy, frozen, rows_of_data
 from drystone._defaults import EPOCHS, LOG_Y, SEED
 from drystone._files import remove
 from drystone._messages import html_list
@@ -36,7 +36,6 @@ from drystone.report import Observation, observe, write
 from drystone.runs.normalizer import RunNormalizer
 from drystone.simulation.prior import as_prior
 from drystone.stacking import Stacking, stack
-from drystone.stacking.result import frozen
 from drystone.table import Table
 from drystone.tabulation import tabulate
 from drystone.tasks import Task

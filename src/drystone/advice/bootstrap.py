@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drystone._arrays import frozen
 from drystone.advice.refit import Problem
 from drystone.estimate import bootstrap_weights
-from drystone.stacking.result import frozen
 
 __all__ = ["WeightBootstrap", "bootstrap"]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drystone._arrays import frozen
 from drystone.estimate import mean_over_folds
-from drystone.stacking.result import frozen
 
 __all__ = ["BATCH", "Further", "further_gain", "nested_sizes"]
 

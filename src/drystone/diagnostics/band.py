@@ -22,7 +22,7 @@ import numpy as np
 from scipy.signal import convolve
 from scipy.stats import binom, poisson
 
-from drystone.stacking.result import frozen
+from drystone._arrays import frozen
 
 __all__ = ["Band", "ecdf_band"]
 

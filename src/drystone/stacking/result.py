@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from drystone import forms, scores, solvers
-from drystone._files import read_sealed_json, without_seal, write_sealed_json
-from drystone._messages import html_table, require
+from drystone._arrays import frozen
+from drystone._messages import html_table
 from drystone.errors import DamagedError, IntractableError
 from drystone.forms import Form, Mixture, Shares, View
 from drystone.forms.view import members_in_use, view_of
-from drystone.scores import LogScore, Score, Sum
+from drystone.scores import LogScore, Score
 from drystone.solvers import Solver, Status
+from drystone.stacking import files
+from drystone.stacking.applied import Applied
 from drystone.stacking.checks import check_members, check_provided, check_tractable, required_statistics
 from drystone.table import Table, blocks
-from drystone.table.inputs import as_levels, each_level
 from drystone.table.nonfinite import drop_zero_weight_rows
 
 if TYPE_CHECKING:
     from drystone.posterior import StackedPosterior
 
-__all__ = ["Applied", "Stacking", "frozen", "losses"]
+__all__ = ["Stacking", "losses"]
 
 # What is said of a loss that estimates the quantity from below.
 LOWER_BOUND = " (lower bound)"
-
-FORMAT, VERSION = "drystone-stacking", 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -258,16 +255,8 @@ class Stacking:
 
         It holds the checksum of its own text, which :meth:`load` compares.
         """
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
-        plain |= {"form": self.form.describe(), "score": self.score.describe(), "status": self.status.name}
-        if isinstance(self.solver, Solver):
-            plain["solver"] = self.solver.describe()
-        plain["params"] = {
-            name: {"shape": array.shape, "dtype": str(array.dtype), "values": array.ravel().tolist()}
-            for name, array in self.params.items()
-        }
-        plain = {"format": FORMAT, "version": VERSION, "checksum": "", **plain}
-        write_sealed_json(Path(path), plain, default=lambda number: number.item())
+        fit = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
+        files.write(Path(path), fit)
 
     @classmethod
     def load(
@@ -289,27 +278,10 @@ class Stacking:
             DamagedError: if the file is not what was written; names it.
         """
         path = Path(path)
+        fit = files.read(path, score, form, solver)
         try:
-            plain = _read(path)
-            plain["form"] = _revive(plain["form"], forms, "form") if form is None else form
-            plain["score"] = _revive_score(plain["score"]) if score is None else score
-            plain["solver"] = _revive_solver(plain["solver"]) if solver is None else solver
-        except (KeyError, TypeError, AttributeError) as error:
-            raise DamagedError(f"{path} is not a complete fit ({type(error).__name__}: {error}).") from error
-        except DamagedError:
-            raise
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
-        try:
-            plain["status"] = Status[plain["status"]]
-            plain["params"] = {
-                name: frozen(np.array(a["values"], _number(a["dtype"])).reshape(a["shape"]))
-                for name, a in plain["params"].items()
-            }
-            for name in ("names", "parameters", "notes"):
-                plain[name] = tuple(plain[name])
-            return cls(**{"seconds": math.nan, **plain})
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return cls(**fit, seconds=math.nan)
+        except (TypeError, ValueError) as error:
             raise DamagedError(f"{path} is damaged: {error}") from error
 
     # ── words ────────────────────────────────────────────────────────────────────────────────────────────
@@ -351,61 +323,6 @@ class Stacking:
         return html_table(repr(self), ["member", "weight"], rows, [*terms, *self.notes])
 
 
-class Applied:
-    """A stacked posterior on the rows of a table, as NumPy arrays that are computed on access."""
-
-    def __init__(self, view: View, form: Form) -> None:
-        self._view, self._form = view, form
-
-    @property
-    def log_q(self) -> np.ndarray:
-        """Log density at the true parameters, (N,)."""
-        return self._array("log_q", self._view.log_q)
-
-    @property
-    def rank(self) -> np.ndarray:
-        """Ranks of the true parameters, (N, d)."""
-        return self._array("rank", self._view.rank)
-
-    @property
-    def mean(self) -> np.ndarray:
-        """Posterior means, (N, d)."""
-        return self._array("mean", self._view.mean)
-
-    @property
-    def cov(self) -> np.ndarray:
-        """Posterior covariances, (N, d, d)."""
-        return self._array("moments", self._view.cov)
-
-    def interval(self, alpha: float) -> np.ndarray:
-        """Return central 1 − alpha intervals, (N, d, 2)."""
-        (level,) = each_level(as_levels(alpha))
-        return self._array("interval", lambda: self._view.interval(level))
-
-    def draws(self, n: int | None = None, seed: int = 0) -> np.ndarray:
-        """Return draws of the stacked posterior out of the table's draws, (N, n, d)."""
-        return self._array("draws", lambda: self._view.draws(n, seed))
-
-    def to_arviz(self) -> Any:
-        """Return the ranks as simulation-based calibration for ArviZ: group ``prior_sbc``, for ``plot_ecdf_pit``.
-
-        A ``DataTree``, or ``InferenceData`` if ArviZ is older than 1.0. Row weights have no place in it.
-        """
-        require("xarray", "files", "to_arviz")
-        from drystone.adapters.to_arviz import ranks_group
-
-        return ranks_group(self._view.table.parameters, self.rank)
-
-    def _array(self, statistic: str, make: Callable[[], torch.Tensor]) -> np.ndarray:
-        self._form.check_gives(statistic)
-        needed = self._form.requires(statistic)
-        if needed not in self._view.table.gives:
-            raise ValueError(f"the table has no `{needed}`, which `{statistic}` of {self._form!r} needs.")
-        check_members(self._view.table, {needed})
-        with torch.no_grad():
-            return make().numpy()
-
-
 def losses(view: View, score: Score) -> tuple[float, dict[str, float]]:
     """Return the score, and each of its terms before its coefficient."""
     with torch.no_grad():
@@ -418,77 +335,3 @@ def losses(view: View, score: Score) -> tuple[float, dict[str, float]]:
         key = repr(term) if repr(term) not in terms else f"{term!r} ({len(terms) + 1})"
         terms[key] = value
     return sum(c * value for (c, _), value in zip(score.terms, values, strict=True)), terms
-
-
-def frozen(array: np.ndarray) -> np.ndarray:
-    """Return a copy that cannot be written to."""
-    array = np.array(array)
-    array.flags.writeable = False
-    return array
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return what the file of a fit holds, if it is unchanged, with the fields of the present version."""
-    plain, has_checksum = read_sealed_json(path, follow=True)
-    kind, version = plain.pop("format", None), plain.pop("version", 0)
-    if not isinstance(version, int):
-        raise DamagedError(f"{path} is damaged: its version is {version!r}.")
-    if kind != FORMAT or version > VERSION:
-        raise ValueError(f"it is {kind!r} version {version}; expected {FORMAT!r} up to version {VERSION}.")
-    if not has_checksum and version > 1:
-        raise without_seal(path)
-    if not has_checksum:  # version 0.1 wrote none
-        converged = plain.pop("converged")
-        finished = Status.CONVERGED if plain["gap"] is None else Status.CERTIFIED
-        plain["status"] = (finished if converged else Status.STALLED).name
-    return plain
-
-
-def _number(dtype: str) -> np.dtype:
-    """Return a type of numbers; text of a billion letters would take the memory, and objects are not stored."""
-    if np.dtype(dtype).kind not in "fiub":
-        raise ValueError(f"parameters of type {dtype!r}; expected numbers.")
-    return np.dtype(dtype)
-
-
-def _revive(plain: dict[str, Any], module: ModuleType, kind: str) -> Any:
-    """Return the form, score or solver that a file describes."""
-    plain = dict(plain)
-    name = plain.pop("name")
-    cls = getattr(module, name) if name in module.__all__ else None
-    if not isinstance(cls, type):
-        known = ", ".join(module.__all__)
-        raise ValueError(
-            f"the file names the {kind} {name!r}, which is not one of Drystone's ({known}). If it is one of your "
-            f"own, pass it: Stacking.load(path, {kind}=...)."
-        )
-    code = [key for key, value in plain.items() if isinstance(value, dict) and "code" in value]
-    if code:
-        raise ValueError(
-            f"`{code[0]}` of {name} is code, which is not stored; pass the object again: "
-            f"Stacking.load(path, {kind}=...)."
-        )
-    return cls(**{key: _revive_field(value, module, kind) for key, value in plain.items()})
-
-
-def _revive_field(value: Any, module: ModuleType, kind: str) -> Any:
-    if isinstance(value, dict) and "distribution" in value:
-        from drystone.simulation.prior import described_prior
-
-        return described_prior(value)
-    if isinstance(value, dict):
-        return _revive(value, module, kind)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _revive_score(plain: dict[str, Any]) -> Score:
-    if plain["name"] == "Sum":
-        return Sum(tuple((coefficient, _revive(term, scores, "score")) for coefficient, term in plain["terms"]))
-    return _revive(plain, scores, "score")
-
-
-def _revive_solver(plain: dict[str, Any] | str | None) -> Solver | str | None:
-    """Return the solver, or its name if it is not one of Drystone's; version 0.1 wrote no more than its repr."""
-    if not isinstance(plain, dict):
-        return plain
-    return _revive(plain, solvers, "solver") if plain["name"] in solvers.__all__ else plain["name"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drystone._arrays import LARGEST
+from drystone._arrays import LARGEST, frozen
 from drystone._messages import first_few
 from drystone._parallel import Executor, check_client, one_thread
 from drystone.errors import ConvergenceWarning, IntractableError
@@ -21,7 +21,7 @@ from drystone.solvers import Solution, Solver
 from drystone.solvers.table1 import pick
 from drystone.stacking.checks import check_provided, check_tractable, required_statistics
 from drystone.stacking.near import near
-from drystone.stacking.result import Stacking, frozen, losses
+from drystone.stacking.result import Stacking, losses
 from drystone.table import Table, blocks
 from drystone.table.nonfinite import count_nonfinite, drop_zero_weight_rows, name_members
 
