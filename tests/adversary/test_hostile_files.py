@@ -17,7 +17,7 @@ import zarr
 import drystone as ds
 from drystone.adapters import from_files, to_file
 from drystone.cli.main import main
-from drystone.runs import stages
+from drystone.runs import outputs
 from drystone.runs.imported import read_npy
 from helpers import tiny_run as tiny
 from helpers.tables import make_table
@@ -226,7 +226,7 @@ def test_nothing_outside_of_a_run_is_written_or_emptied(run, tmp_path, name, cap
 def test_members_on_another_disk_are_read(run, tmp_path):
     shutil.move(run.members, tmp_path / "elsewhere")
     run.members.symlink_to(tmp_path / "elsewhere")
-    assert len(stages.load_members(run, tiny.CONFIG)) == 3
+    assert len(outputs.load_members(run, tiny.CONFIG)) == 3
     assert main(["tabulate", str(run.path)]) == 0
 
 

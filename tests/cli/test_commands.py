@@ -11,7 +11,7 @@ import pytest
 import drystone as ds
 from drystone.cli.main import COMMANDS, main
 from drystone.cli.stack import MEMORY
-from drystone.runs import stages
+from drystone.runs import outputs
 from drystone.runs.config import Fit
 from helpers import tiny_run as tiny
 from helpers.tables import make_table
@@ -111,7 +111,7 @@ def test_sample_writes_draws_of_the_stacked_posterior(run, told, tmp_path):
     told(
         "sample", run.path, "--row", 4, "--fit", "hybrid", "--draws", 50, "--seed", 6, "--out", tmp_path / "a.npz"
     )
-    _, test = stages.load_split(run, tiny.CONFIG)
+    _, test = outputs.load_split(run, tiny.CONFIG)
     np.save(tmp_path / "x.npy", test.y[4])
     told(
         "sample",
@@ -127,7 +127,7 @@ def test_sample_writes_draws_of_the_stacked_posterior(run, told, tmp_path):
         "--out",
         tmp_path / "b.npz",
     )
-    posterior = stages.load_fits(run, tiny.CONFIG)["hybrid"].posterior(stages.load_members(run, tiny.CONFIG))
+    posterior = outputs.load_fits(run, tiny.CONFIG)["hybrid"].posterior(outputs.load_members(run, tiny.CONFIG))
     with np.load(tmp_path / "a.npz") as a, np.load(tmp_path / "b.npz") as b:
         np.testing.assert_array_equal(a["draws"], posterior.sample((50,), x=test.y[4], seed=6))
         np.testing.assert_array_equal(a["draws"], b["draws"])

@@ -9,9 +9,10 @@ from click.testing import CliRunner
 import drystone as ds
 from drystone.cli.main import cli
 from drystone.errors import DamagedError, StaleError
-from drystone.runs import stages
+from drystone.runs import outputs, stages
 from drystone.runs.config import Config
 from drystone.runs.normalizer import RunNormalizer
+from drystone.runs.task import with_prior
 from helpers import tiny_run as tiny
 
 CONFIG = tiny.CONFIG.changed("likelihoods", members=2, epochs=2, seed=1)
@@ -39,7 +40,7 @@ def files(run):
 
 def test_they_are_trained_on_the_training_rows_with_the_prior_of_the_task(run):
     drawn = ds.Simulations.load(run.path)
-    trained = stages.load_likelihoods(run, CONFIG)
+    trained = outputs.load_likelihoods(run, CONFIG)
     assert trained.names == ("nle-maf-000", "nle-nsf-001")
     options = {"members": 2, "epochs": 2, "seed": 1, "patience": 8, "prior": ds.tasks.get("two_moons").prior}
     again = ds.train(drawn.theta[:120], drawn.y[:120], target="likelihood", **options)
@@ -52,7 +53,7 @@ def test_the_table_is_made_again_with_them_normalized(run):
     stages.train(run, CONFIG)
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
     table = stages.tabulate(run, CONFIG)
-    posteriors = stages.load_members(run, CONFIG)
+    posteriors = outputs.load_members(run, CONFIG)
     assert table.names == (*posteriors.names, "nle-maf-000", "nle-nsf-001")
     assert np.isnan(table.effective[: len(posteriors)]).all()
     assert (table.effective[len(posteriors) :] >= 1).all()
@@ -64,7 +65,7 @@ def test_the_table_is_made_again_with_them_normalized(run):
 
 def test_the_members_of_the_table_are_loaded_as_they_were_normalized(run):
     table = stages.tabulate(run, CONFIG)
-    members = stages.load_stacked_members(run, CONFIG)
+    members = outputs.load_stacked_members(run, CONFIG)
     np.testing.assert_array_equal(members["nle-nsf-001"].log_prob(table.theta, table.y), table.log_q[-1])
     proposal = RunNormalizer.load(run.normalizer).proposal
     assert sum(proposal.values()) == pytest.approx(1)
@@ -108,7 +109,7 @@ def test_a_product_of_posteriors_is_sampled_with_the_prior_of_the_task(original,
     draws = np.load(tmp_path / "draws.npz")["draws"]
     assert ds.tasks.get("two_moons").prior.support.contains(draws).all()
     # The file of the fit is all that Python needs beside the members.
-    members, test = stages.load_stacked_members(run, run.config), stages.load_split(run, run.config)[1]
+    members, test = outputs.load_stacked_members(run, run.config), outputs.load_split(run, run.config)[1]
     posterior = ds.Stacking.load(run.fit("product-log")).posterior(members)
     np.testing.assert_array_equal(posterior.sample((200,), test.y[0], seed=0), draws)
 
@@ -116,41 +117,41 @@ def test_a_product_of_posteriors_is_sampled_with_the_prior_of_the_task(original,
 def test_a_product_of_a_run_with_bounds_alone_is_of_a_uniform_prior(original, tmp_path):
     run = tiny.copy(original, tmp_path / "run")
     bounded = run.config.changed("simulate", task="").changed("train", lower=(-1.0, -1.0), upper=(1.0, 1.0))
-    fit = ds.Stacking.uniform(stages.load_members(run, run.config).names)
+    fit = ds.Stacking.uniform(outputs.load_members(run, run.config).names)
     product = replace(fit, form=ds.Product())
-    assert stages.with_prior(product, bounded).form == ds.Product(prior=((-1.0, -1.0), (1.0, 1.0)))
-    assert stages.with_prior(fit, bounded) is fit
+    assert with_prior(product, bounded).form == ds.Product(prior=((-1.0, -1.0), (1.0, 1.0)))
+    assert with_prior(fit, bounded) is fit
     unknown = bounded.changed("train", lower=(), upper=())
     with pytest.raises(ValueError, match=r"likelihoods and products need the prior: .*`lower` and `upper`"):
-        stages.with_prior(product, unknown)
+        with_prior(product, unknown)
     without = replace(fit, form=ds.Product(simplex=True))
-    assert stages.with_prior(without, unknown) is without
+    assert with_prior(without, unknown) is without
 
 
 def test_a_changed_byte_of_the_normalizer_is_noticed(run):
     stages.tabulate(run, CONFIG)
     run.normalizer.write_text(run.normalizer.read_text().replace('"error": 0.05', '"error": 0.06'))
     with pytest.raises(DamagedError, match=r"normalizer\.json"):
-        stages.load_stacked_members(run, CONFIG)
+        outputs.load_stacked_members(run, CONFIG)
 
 
 def test_more_are_added_and_other_settings_refused(run):
     finished = files(run)
     likelihoods(run, CONFIG.changed("likelihoods", members=3))
-    assert stages.load_likelihoods(run, run.config).names == ("nle-maf-000", "nle-nsf-001", "nle-maf-002")
+    assert outputs.load_likelihoods(run, run.config).names == ("nle-maf-000", "nle-nsf-001", "nle-maf-002")
     assert finished.items() <= files(run).items()
     longer = CONFIG.changed("likelihoods", epochs=3)
     with pytest.raises(StaleError, match=r"the likelihoods in .*likelihoods.epochs was 2 and is 3.*--force"):
         likelihoods(run, longer)
     with pytest.raises(StaleError, match=r"drystone train --target likelihood .* --force"):
-        stages.load_likelihoods(run, longer)
+        outputs.load_likelihoods(run, longer)
     assert len(likelihoods(run, longer, force=True)[0].history.losses) == 3
-    assert stages.load_likelihoods(run, longer).names == ("nle-maf-000", "nle-nsf-001")
+    assert outputs.load_likelihoods(run, longer).names == ("nle-maf-000", "nle-nsf-001")
 
 
 def test_a_run_without_them_says_how_to_train_them(original):
     with pytest.raises(FileNotFoundError, match=r"no likelihoods in .*drystone train --target likelihood"):
-        stages.load_likelihoods(original, original.config)
+        outputs.load_likelihoods(original, original.config)
 
 
 def test_the_command_writes_them_and_their_settings(original, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import drystone as ds
 from drystone import StaleError
 from drystone.cli.main import main
-from drystone.runs import stages
+from drystone.runs import outputs, stages
 from drystone.runs.config import Fit
 from drystone.training import disk
 from helpers import tiny_run as tiny
@@ -65,12 +65,12 @@ def test_forced_work_that_was_interrupted_continues_without_force(run, monkeypat
         perform(run, "train", config, force=True)
     assert all(contents(run.path)[name] == whole[name] for name in whole if name.startswith("members/"))
     with pytest.raises(StaleError, match=r"unfinished: the members .*continue with `drystone train"):
-        stages.load_members(run, config)
-    assert [len(member.history.losses) for member in stages.load_members(run, tiny.CONFIG)] == [2, 2, 2]
+        outputs.load_members(run, config)
+    assert [len(member.history.losses) for member in outputs.load_members(run, tiny.CONFIG)] == [2, 2, 2]
     trained.clear()
     perform(run, "train", config)
     assert len(trained) == 1
-    assert [len(member.history.losses) for member in stages.load_members(run, config)] == [3, 3, 3]
+    assert [len(member.history.losses) for member in outputs.load_members(run, config)] == [3, 3, 3]
 
 
 def test_forced_work_is_given_up_when_the_old_settings_are_put_back(run):
@@ -108,8 +108,8 @@ def test_settings_of_work_that_failed_are_not_those_of_the_run(run, verb):
     with pytest.raises(OSError, match="No space"), injected(run.path, 14):  # in the midst of the work
         perform(run, verb, OTHER[verb], force=True)
     assert run.config_file.read_text() == config
-    stages.load_members(run, run.config)
-    stages.load_split(run, run.config)
-    stages.load_fits(run, run.config)
+    outputs.load_members(run, run.config)
+    outputs.load_split(run, run.config)
+    outputs.load_fits(run, run.config)
     perform(run, verb, tiny.CONFIG)  # given up
     assert contents(run.path) == before

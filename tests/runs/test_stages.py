@@ -13,7 +13,7 @@ import pytest
 
 import drystone as ds
 from drystone import DamagedError, LockedError, StaleError
-from drystone.runs import Run, stages
+from drystone.runs import Run, outputs, stages
 from drystone.runs.config import Fit
 from drystone.runs.evaluation import evaluate
 from drystone.runs.manifest import Manifest
@@ -30,7 +30,7 @@ def log_lines(run):
 
 def test_the_table_holds_the_stacking_rows_then_the_test_rows(run):
     drawn = ds.Simulations.load(run.path)
-    validation, test = stages.load_split(run, tiny.CONFIG)
+    validation, test = outputs.load_split(run, tiny.CONFIG)
     np.testing.assert_array_equal(validation.theta, drawn.theta[120:170])
     np.testing.assert_array_equal(test.theta, drawn.theta[170:])
 
@@ -40,13 +40,13 @@ def test_members_were_trained_on_the_training_rows_alone(run):
     task = ds.tasks.get("two_moons")
     again = ds.train(drawn.theta[:120], drawn.y[:120], members=3, family="maf", epochs=2, seed=2, prior=task.prior)
     np.testing.assert_array_equal(
-        again[1].flow.parameters, stages.load_members(run, tiny.CONFIG)[1].flow.parameters
+        again[1].flow.parameters, outputs.load_members(run, tiny.CONFIG)[1].flow.parameters
     )
 
 
 def test_a_fit_of_a_run_is_that_of_its_stacking_rows(run):
-    validation, _ = stages.load_split(run, tiny.CONFIG)
-    np.testing.assert_array_equal(stages.load_fits(run, tiny.CONFIG)["log"].weights, ds.stack(validation).weights)
+    validation, _ = outputs.load_split(run, tiny.CONFIG)
+    np.testing.assert_array_equal(outputs.load_fits(run, tiny.CONFIG)["log"].weights, ds.stack(validation).weights)
 
 
 def test_nothing_is_done_twice(run):
@@ -65,18 +65,18 @@ def test_more_members_are_added_to_those_there_are(run):
     assert all(path.read_bytes() == content for path, content in files.items())
     assert run.config.train.members == 4
     with pytest.raises(StaleError, match="members changed"):
-        stages.load_split(run, config)
+        outputs.load_split(run, config)
     assert stages.tabulate(run, config).K == 4
     with pytest.raises(StaleError, match=r"the fit 'log' .*table.zarr changed"):
-        stages.load_fits(run, config)
+        outputs.load_fits(run, config)
     tiny.stack(run, config)
-    assert len(stages.load_fits(run, config)["log"].names) == 4
+    assert len(outputs.load_fits(run, config)["log"].names) == 4
 
 
 def test_the_exact_posterior_is_the_nearest_to_itself(run):
     evaluation = evaluate(run, tiny.CONFIG, exact=True)
     task = ds.tasks.get("two_moons")
-    log_q = stages.load_fits(run, tiny.CONFIG)["log"].apply(evaluation.test).log_q
+    log_q = outputs.load_fits(run, tiny.CONFIG)["log"].apply(evaluation.test).log_q
     expected = (task.log_posterior(evaluation.test.theta, np.asarray(evaluation.test.y)) - log_q).mean()
     assert evaluation.gaps["log"].value == pytest.approx(expected)
     assert evaluation.gaps.keys() == {"best", "uniform", "log", "hybrid"}
@@ -102,16 +102,16 @@ def test_simulations_and_members_are_not_replaced_unless_forced(run):
 def test_a_table_of_other_settings_is_refused_by_readers_and_made_again_by_its_stage(run):
     config = tiny.CONFIG.changed("tabulate", draws=13)
     with pytest.raises(StaleError, match=r"tabulate.draws was 11 and is 13"):
-        stages.load_split(run, config)
+        outputs.load_split(run, config)
     assert stages.tabulate(run, config).S == 13
 
 
 def test_a_fit_asked_for_in_other_words_is_made_again(run):
     config = tiny.CONFIG.with_fit("log", Fit(form="mixture(concentration=1.5)"))
     with pytest.raises(StaleError, match=r"fits.log.form was 'mixture' and is"):
-        stages.load_fits(run, config)
+        outputs.load_fits(run, config)
     tiny.stack(run, config)
-    assert stages.load_fits(run, config)["log"].form == ds.Mixture(concentration=1.5)
+    assert outputs.load_fits(run, config)["log"].form == ds.Mixture(concentration=1.5)
 
 
 def test_a_table_made_elsewhere_is_taken_as_it_is_and_never_overwritten(original, tmp_path):
@@ -120,12 +120,12 @@ def test_a_table_made_elsewhere_is_taken_as_it_is_and_never_overwritten(original
     table = ds.Table.load(original.table)
     table.save(run.table)
     config = tiny.CONFIG
-    validation, test = stages.load_split(run, config)
+    validation, test = outputs.load_split(run, config)
     assert (validation.N, test.N) == (50, 30)
-    validation, test = stages.load_split(run, config.changed("simulate", stack=7))  # not the counts of this table
+    validation, test = outputs.load_split(run, config.changed("simulate", stack=7))  # not the counts of this table
     assert (validation.N, test.N) == (40, 40)
     tiny.stack(run, config)
-    assert stages.load_fits(run, config).keys() == {"log", "hybrid"}
+    assert outputs.load_fits(run, config).keys() == {"log", "hybrid"}
     complete = tiny.copy(original, tmp_path / "complete")
     (complete.path / "manifest.json").unlink()
     with pytest.raises(ValueError, match=r"table.zarr was made elsewhere and is not overwritten"):
@@ -164,13 +164,13 @@ def test_a_damaged_table_is_named(run, damage, noted):
         (run.path / "manifest.json").unlink()
     damage(chunk(run.table, "log_q"))
     with pytest.raises(DamagedError, match=r"table\.zarr"):
-        stages.load_split(run, tiny.CONFIG)
+        outputs.load_split(run, tiny.CONFIG)
 
 
 def test_damaged_simulations_are_named(run):
     truncate(chunk(run.simulations, "y"))
     with pytest.raises(DamagedError, match=r"simulations.zarr is damaged.*drystone simulate"):
-        stages.load_simulations(run, tiny.CONFIG)
+        outputs.load_simulations(run, tiny.CONFIG)
     with pytest.raises(DamagedError, match=r"simulations.zarr is damaged"):
         ds.Simulations.load(run.path)
 
@@ -182,7 +182,7 @@ def test_a_damaged_member_is_named_and_can_be_trained_again(run):
     with pytest.raises(DamagedError, match=r"maf-001.safetensors is damaged.*Remove it and maf-001.json"):
         stages.train(run, tiny.CONFIG)
     with pytest.raises(DamagedError, match=r"maf-001.safetensors"):
-        stages.load_members(run, tiny.CONFIG)[1]
+        outputs.load_members(run, tiny.CONFIG)[1]
     member.unlink()
     with pytest.raises(DamagedError, match=r"maf-001.safetensors is missing"):
         stages.train(run, tiny.CONFIG)
@@ -193,8 +193,8 @@ def test_a_damaged_member_is_named_and_can_be_trained_again(run):
 
 def test_an_edited_member_or_fit_is_named(run):
     for path, read in (
-        (run.members / "maf-000.json", stages.load_members),
-        (run.fit("log"), stages.load_fits),
+        (run.members / "maf-000.json", outputs.load_members),
+        (run.fit("log"), outputs.load_fits),
     ):
         path.write_text(path.read_text().replace("0.", "0.1", 1))
         with pytest.raises(DamagedError, match=f"{path.name} was damaged or replaced"):
@@ -204,7 +204,7 @@ def test_an_edited_member_or_fit_is_named(run):
 def test_a_damaged_manifest_is_named(run):
     truncate(run.path / "manifest.json")
     with pytest.raises(DamagedError, match=r"manifest.json is damaged"):
-        stages.load_split(run, tiny.CONFIG)
+        outputs.load_split(run, tiny.CONFIG)
 
 
 def test_a_full_disk_loses_nothing(run, monkeypatch):
@@ -221,7 +221,7 @@ def test_a_full_disk_loses_nothing(run, monkeypatch):
     assert {p: c for p, c in after.items() if p.name != ".lock"} == {
         p: c for p, c in before.items() if p.name != ".lock"
     }
-    assert stages.load_fits(run, tiny.CONFIG)
+    assert outputs.load_fits(run, tiny.CONFIG)
 
 
 # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -258,8 +258,8 @@ def test_what_a_killed_process_left_half_done_is_cleared_away(run):
 
 
 def test_times_are_kept_in_logs_and_nowhere_else(run):
-    assert np.isfinite(stages.load_members(run, tiny.CONFIG)[0].history.seconds)
-    assert np.isnan(stages.load_fits(run, tiny.CONFIG)["log"].seconds)
+    assert np.isfinite(outputs.load_members(run, tiny.CONFIG)[0].history.seconds)
+    assert np.isnan(outputs.load_fits(run, tiny.CONFIG)["log"].seconds)
     assert "seconds" not in run.fit("log").read_text()
     assert "seconds" not in (run.members / "maf-000.json").read_text()
 

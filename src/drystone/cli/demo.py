@@ -42,6 +42,7 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
     from drystone.cli.infer import evaluate, print_inference, rows_of_run
     from drystone.runs import Run, stages
     from drystone.runs.run import INFERENCE
+    from drystone.runs.task import load_task
 
     size = settings(quick)
     config, run = size.config, Run(directory)
@@ -52,7 +53,7 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
                 f"{run.config_file} is not the configuration of this demo and is not overwritten; give another "
                 "directory."
             )
-        task = stages.load_task(config)
+        task = load_task(config)
         n = rows.train + rows.stack + rows.test
         with _stage(1, "simulate", f"{n:,} draws from the prior of {rows.task}, each with its data"):
             simulations = stages.simulate(run, config)

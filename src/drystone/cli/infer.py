@@ -83,9 +83,10 @@ def infer(
     import drystone as ds
     from drystone.cli.comparison_table import render
     from drystone.inference import MEMBERS
-    from drystone.runs import Run, stages
+    from drystone.runs import Run, outputs
     from drystone.runs.imported import read_npy
     from drystone.runs.run import INFERENCE
+    from drystone.runs.task import load_task, parameters_of, prior_of
 
     if (theta is None) != (y is None):
         raise click.UsageError("--theta and --y must be given together.")
@@ -103,11 +104,11 @@ def infer(
             prior, names = (_numbers("--lower", lower), _numbers("--upper", upper)), _names(parameters)
         else:
             config = configuration(run)
-            loaded = stages.load_simulations(run, config)
+            loaded = outputs.load_simulations(run, config)
             simulations, test = rows_of_run(loaded, config)
-            prior = stages.prior_of(config, trust)
-            names = stages.parameters_of(config, loaded, trust)
-            task = stages.load_task(config, trust) if config.simulate.task else None
+            prior = prior_of(config, trust)
+            names = parameters_of(config, loaded, trust)
+            task = load_task(config, trust) if config.simulate.task else None
         inference = ds.infer(
             *simulations,
             prior=prior,

@@ -75,7 +75,7 @@ def _members(
     """Return the run's members and their hyperparameters, or None if its table was made from other members."""
     import pandas as pd
 
-    from drystone.runs import stages
+    from drystone.runs import outputs
 
     ensembles = {
         kind: ds.Ensemble.load(directory)
@@ -88,22 +88,22 @@ def _members(
         posteriors = ensembles["posterior"]
         return dict(zip(posteriors.names, posteriors, strict=True)), posteriors.frame
     frame = pd.concat([ensemble.frame.assign(kind=kind) for kind, ensemble in ensembles.items()])
-    return stages.load_stacked_members(run, config, trust), frame
+    return outputs.load_stacked_members(run, config, trust), frame
 
 
 def _at(
     path: Path, evaluation: Evaluation, members: dict[str, Any] | None, config: Config, trust: bool
 ) -> PosteriorAt:
     """Return the posterior of the first fit at the observation in a file, held against the test rows."""
-    from drystone.runs import stages
     from drystone.runs.imported import read_npy
+    from drystone.runs.task import load_task, with_prior
 
     if members is None:
         raise ValueError("--at needs the members of the table, which the run does not have.")
-    fit = stages.with_prior(next(iter(evaluation.comparison.fits.values())), config, trust)
+    fit = with_prior(next(iter(evaluation.comparison.fits.values())), config, trust)
     # A task that is code simulates only if that is trusted.
     known = bool(config.simulate.task) and (trust or ":" not in config.simulate.task)
-    simulator = stages.load_task(config, trust) if known else None
+    simulator = load_task(config, trust) if known else None
     return fit.posterior(members, reference=evaluation.test).at(read_npy(path), simulator=simulator)
 
 
@@ -120,13 +120,13 @@ def _observations(
     evaluation: Evaluation, members: dict[str, Any], config: Config, trust: bool
 ) -> Sequence[Observation] | None:
     """Draw at the first test rows: more draws than the table holds, and exact ones where the task has them."""
-    from drystone.runs import stages
+    from drystone.runs.task import load_task, with_prior
 
     if evaluation.test.y is None:
         return None
     # The exact posterior was computed, so that the task's code has been imported, if it has any.
-    task = stages.load_task(config, trust=True) if config.simulate.task and evaluation.exact is not None else None
-    fits = {name: stages.with_prior(fit, config, trust) for name, fit in evaluation.comparison.fits.items()}
+    task = load_task(config, trust=True) if config.simulate.task and evaluation.exact is not None else None
+    fits = {name: with_prior(fit, config, trust) for name, fit in evaluation.comparison.fits.items()}
     return [
         observe(
             f"test simulation {row}",

@@ -41,8 +41,9 @@ def sample(
     from drystone._files import replacing
     from drystone._messages import unknown
     from drystone.cli.tables import is_table
-    from drystone.runs import Run, stages
+    from drystone.runs import Run, outputs
     from drystone.runs.imported import read_npy
+    from drystone.runs.task import with_prior
 
     if (x is None) == (row is None):
         raise click.UsageError("give either --x or --row.")
@@ -55,12 +56,12 @@ def sample(
         name = next((each for each in config.fits if run.fit(each).exists()), next(iter(config.fits)))
     if name not in config.fits:
         raise ValueError(unknown("fit", name, config.fits))
-    fit = stages.with_prior(stages.load_fits(run, config, [name])[name], config, trust)
+    fit = with_prior(outputs.load_fits(run, config, [name])[name], config, trust)
     arrays = {}
     if x is not None:
         observed = read_npy(x).squeeze()
     else:
-        _, test = stages.load_split(run, config)
+        _, test = outputs.load_split(run, config)
         if test.y is None:
             raise ValueError(f"{run.table} holds no data `y`, which --row needs; give the data with --x.")
         if row is None or row >= test.N:
@@ -71,7 +72,7 @@ def sample(
             f"{run.path} has no members to draw from. In Python, with your own members: "
             f'ds.Stacking.load("{run.fit(name)}").posterior(members).sample(...).'
         )
-    posterior = fit.posterior(stages.load_stacked_members(run, config, trust))
+    posterior = fit.posterior(outputs.load_stacked_members(run, config, trust))
     with waiting("drawing"):
         theta = posterior.sample((draws,), x=observed, seed=seed)
     arrays |= {"draws": theta, "x": observed, "parameters": np.array(fit.parameters)}

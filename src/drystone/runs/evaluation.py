@@ -12,9 +12,10 @@ import drystone as ds
 from drystone.comparison import gap_to_exact
 from drystone.estimate import Estimate
 from drystone.report.verdict import verdict
-from drystone.runs import stages
+from drystone.runs import outputs
 from drystone.runs.config import Config
 from drystone.runs.run import Run
+from drystone.runs.task import load_task
 
 if TYPE_CHECKING:
     from drystone import Comparison, Stacking, Table
@@ -66,10 +67,10 @@ def evaluate(
     A task that is code is imported only with ``trust``. The table and the fits are read from the run, unless
     earlier stages returned them.
     """
-    validation, test = stages.load_split(run, config, table=table)
-    comparison = ds.compare(validation, test, stages.load_fits(run, config) if fits is None else fits)
+    validation, test = outputs.load_split(run, config, table=table)
+    comparison = ds.compare(validation, test, outputs.load_fits(run, config) if fits is None else fits)
     if not exact:
         return Evaluation(validation, test, comparison)
-    log_p = stages.load_task(config, trust).log_posterior(test.theta, np.asarray(test.y, float))
+    log_p = load_task(config, trust).log_posterior(test.theta, np.asarray(test.y, float))
     gaps = gap_to_exact(log_p, test, comparison.fits, comparison.best)
     return Evaluation(validation, test, comparison, log_p, gaps)
