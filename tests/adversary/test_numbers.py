@@ -51,7 +51,7 @@ def test_files_of_members_whose_quantiles_cross_are_refused(tmp_path, suffix, mo
     of_member = {level: values[1] for level, values in quantiles.items()}
     with pytest.raises(ValueError, match=CROSSED):
         to_file(tmp_path / f"b.{suffix}", quantiles=of_member, theta=theta)
-    monkeypatch.setattr("drystone.adapters.files.check_ordered", lambda *_: None)
+    monkeypatch.setattr("drystone.adapters.member_file.check_ordered", lambda *_: None)
     to_file(tmp_path / f"b.{suffix}", quantiles=of_member, theta=theta)
     with pytest.raises(ValueError, match=CROSSED) as error:
         from_files([tmp_path / f"b.{suffix}"])

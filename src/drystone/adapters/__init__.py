@@ -5,10 +5,11 @@ Each module imports its library only when it is used.
 
 from drystone.adapters.averaged import averaged
 from drystone.adapters.bayesflow import from_bayesflow
-from drystone.adapters.files import from_files, to_file
+from drystone.adapters.files import from_files
 from drystone.adapters.functions import from_functions, from_likelihood, from_ratio
 from drystone.adapters.lampe import from_lampe
 from drystone.adapters.member import Density, Member, Sampler
+from drystone.adapters.member_file import to_file
 from drystone.adapters.restrict import restrict
 from drystone.adapters.sbi import from_sbi
 from drystone.adapters.zuko import from_zuko
