@@ -2,15 +2,16 @@
 
 import os
 import sys
-from importlib.metadata import version as version_of
 from pathlib import Path
+
+import drystone
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "Drystone"
 author = "The Drystone developers"
 copyright = author
-release = version = version_of("drystone")
+release = version = drystone.__version__
 
 extensions = [
     "cells",

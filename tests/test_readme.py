@@ -1,5 +1,6 @@
 """The README says what is so: its example runs, and its tables are the current ones."""
 
+import json
 import re
 import runpy
 import subprocess
@@ -21,8 +22,9 @@ def section(name):
 
 def test_the_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    opening, code, *_ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert "ds.infer" in opening  # which docs/inference.md runs
+    call, sbi, code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert "ds.infer" in call  # which docs/inference.md runs
+    assert "from_sbi" in sbi  # which examples/from_sbi.py runs
     exec(compile(code, "README.md", "exec"), {})
     assert "carry weight" in capsys.readouterr().out
     assert (tmp_path / "fit.json").exists()
@@ -34,6 +36,11 @@ def test_the_table_of_cells_is_that_of_the_registry():
 
 def test_the_table_of_speeds_is_that_of_the_results():
     assert section("fast") == runpy.run_path(str(ROOT / "benchmarks" / "table.py"))["fast"]()
+
+
+def test_the_distance_of_one_call_from_the_truth_is_that_of_the_results():
+    gap = json.loads((ROOT / "benchmarks" / "results" / "inference-slcp.json").read_text())["gap"]
+    assert f"[{gap['value']:.3f} ± {gap['se']:.3f} nats](docs/inference.md" in README
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)", README))
