@@ -183,7 +183,7 @@ def test_what_cannot_be_amortised_is_refused():
     posterior = VIPosterior(Exact(prior()), prior())
     with pytest.raises(ValueError, match=r"fitted to one observation.*`train_amortized`"):
         from_sbi(posterior)
-    with pytest.raises(TypeError, match="must be one of sbi's posteriors; got SimpleNamespace"):
+    with pytest.raises(TypeError, match=r"must be one of sbi's posteriors .*; got SimpleNamespace"):
         from_sbi(SimpleNamespace())  # pyright: ignore[reportArgumentType]
 
 

@@ -34,16 +34,18 @@ from torch import Tensor, nn
 from drystone._messages import require
 from drystone._parallel import seeded
 from drystone.adapters.restrict import AT_ONCE, ROWS, restrict
+from drystone.adapters.sbi_rounds import warn_of_rounds
 from drystone.errors import SamplingError
 
 if TYPE_CHECKING:
     from sbi.inference.posteriors.base_posterior import NeuralPosterior
+    from sbi.inference.trainers.base import NeuralInference
 
 __all__ = ["SbiDensity", "SbiDraws", "SbiLikelihood", "SbiRatio", "from_sbi", "sbi_posterior_of"]
 
 
 def from_sbi(
-    posterior: NeuralPosterior | nn.Module,
+    posterior: NeuralPosterior | NeuralInference | nn.Module,
     prefix: str = "",
     *,
     prior: Any = None,
@@ -53,10 +55,12 @@ def from_sbi(
     """Return a member from an sbi posterior; from an ``EnsemblePosterior`` a mapping of names to members.
 
     Args:
-        posterior: any posterior of sbi, or what training a neural likelihood (NLE) or ratio (NRE) returned: a bare
-            density estimator is taken as one of y, so give a posterior of NPE as it was built. Of an ensemble,
-            members are called ``member_0``, ``member_1``, …, in its order, after ``prefix``; its own weights are
-            not used, for new ones are what stacking finds.
+        posterior: any posterior of sbi; a trained ``inference`` object, whose posterior is built, and which knows
+            whether it was trained in several rounds, for one observation (a warning says what to do); or what
+            training a neural likelihood (NLE) or ratio (NRE) returned: a bare density estimator is taken as one of
+            y, so give a posterior of NPE as it was built. Of an ensemble, members are called ``member_0``,
+            ``member_1``, …, in its order, after ``prefix``; its own weights are not used, for new ones are what
+            stacking finds.
         prefix: before the names of an ensemble's members, so that several ensembles can be merged.
         prior: hold the member to the support of this prior; None for the one the posterior has.
         error: of the estimated share of the member that leaks out of the support, at each row of y; see
@@ -80,12 +84,33 @@ def from_sbi(
         (10, 5, 1)
     """
     require("sbi", "sbi", "from_sbi")
-    from sbi.inference import EnsemblePosterior, ImportanceSamplingPosterior, MCMCPosterior, RejectionPosterior
+    from sbi.inference import EnsemblePosterior
+    from sbi.inference.trainers.base import NeuralInference
+
+    trainer = posterior if isinstance(posterior, NeuralInference) else None
+    if trainer is not None:
+        posterior = _built(trainer)
+    posteriors = posterior.posteriors if isinstance(posterior, EnsemblePosterior) else [posterior]
+    for one in posteriors:
+        warn_of_rounds(trainer, one)
+    members = [_member(one, prior, error, seconds) for one in posteriors]
+    if isinstance(posterior, EnsemblePosterior):
+        return {f"{prefix}member_{k}": member for k, member in enumerate(members)}
+    return members[0]
+
+
+def _built(trainer: Any) -> Any:
+    """Return the posterior of a trainer of sbi."""
+    if trainer._neural_net is None:
+        raise ValueError(f"this {type(trainer).__name__} is not trained yet; call its `train()` first.")
+    return trainer.build_posterior()
+
+
+def _member(posterior: Any, prior: Any, error: float, seconds: float | None) -> Any:
+    """Return the member that one posterior of sbi, or one estimator of y, is."""
+    from sbi.inference import ImportanceSamplingPosterior, MCMCPosterior, RejectionPosterior
     from sbi.inference.posteriors import DirectPosterior, VectorFieldPosterior, VIPosterior
 
-    if isinstance(posterior, EnsemblePosterior):
-        members = [from_sbi(p, prior=prior, error=error, seconds=seconds) for p in posterior.posteriors]
-        return {f"{prefix}member_{k}": member for k, member in enumerate(members)}
     likelihood = _likelihood(posterior)
     if likelihood is not None:
         return likelihood
@@ -109,8 +134,10 @@ def from_sbi(
     elif isinstance(posterior, MCMCPosterior):
         return MarkovChain(posterior)
     else:
-        hint = " Call its build_posterior() first." if hasattr(posterior, "build_posterior") else ""
-        raise TypeError(f"`posterior` must be one of sbi's posteriors; got {type(posterior).__name__}.{hint}")
+        raise TypeError(
+            "`posterior` must be one of sbi's posteriors or trained inference objects; got "
+            f"{type(posterior).__name__}."
+        )
     own = posterior._prior if isinstance(posterior, VIPosterior) else posterior.prior
     return restrict(made, own if prior is None else prior, error=error)
 
