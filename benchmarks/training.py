@@ -1,21 +1,23 @@
 """Training and inference speed against sbi, and equal quality, on SLCP with 10,000 simulations.
 
     OMP_NUM_THREADS=1 python benchmarks/training.py            # everything, about an hour
-    OMP_NUM_THREADS=1 python benchmarks/training.py epoch    # or: compile, activation, sweep, quality, inference
+    OMP_NUM_THREADS=1 python benchmarks/training.py epoch    # or: compile, others, activation, sweep, …
 
 Every ratio is of two times measured in this one run on this one machine. Both sides have one thread and are
 measured in seconds of processor time, so that other work on the machine does not count; only the gain of a
-second thread is in seconds of the clock. Needs sbi. Writes ``benchmarks/results/training-<part>.json``.
+second thread is in seconds of the clock. Needs sbi; flowjax is measured if ``FLOWJAX_PYTHON`` names a Python that
+has it. Writes ``benchmarks/results/training-<part>.json``.
 """
 
 import json
+import os
 import platform
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from unittest import mock
 
@@ -105,6 +107,65 @@ def epoch():
         sbi = min(sbi_train(configuration, theta, y, 2, 100)[1])
         ours = seconds_per_epoch([configuration], theta, y)
         table[name] = {"sbi": sbi, "drystone": ours, "ratio": sbi / ours}
+        print(name, table[name], flush=True)
+    return table
+
+
+def zuko_seconds_per_epoch(configuration, theta, y, epochs=3):
+    """Processor seconds per epoch of the loop in zuko's tutorial, with validation on a tenth of the rows."""
+    import zuko
+
+    torch.manual_seed(0)
+    spline = {"bins": configuration.bins} if configuration.family == "nsf" else {}
+    flow = {"maf": zuko.flows.MAF, "nsf": zuko.flows.NSF}[configuration.family](
+        theta.shape[1], y.shape[1], transforms=configuration.transforms, activation=torch.nn.Tanh,
+        hidden_features=[configuration.units] * configuration.layers, **spline,
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(flow.parameters(), lr=configuration.learning_rate)
+    theta, y = (torch.from_numpy((array - array.mean(0)) / array.std(0)) for array in (theta, y))
+    n = len(theta) * 9 // 10
+    times = []
+    for _ in range(epochs):
+        begin = time.process_time()
+        for rows in torch.randperm(n).split(configuration.batch_size):
+            loss = -flow(y[rows]).log_prob(theta[rows]).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            flow(y[n:]).log_prob(theta[n:]).mean()
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+def flowjax_seconds_per_epoch(python, configuration, theta, y, epochs=5):
+    """Processor seconds per epoch of flowjax's `fit_to_data`, in an environment of its own."""
+    options = asdict(configuration) | {"epochs": epochs}
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "data.npz"
+        np.savez(path, theta=theta, y=y)
+        command = [python, Path(__file__).with_name("flowjax_epoch.py"), path, json.dumps(options)]
+        one_thread = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
+        return json.loads(subprocess.check_output(command, text=True, env=os.environ | one_thread))
+
+
+def others():
+    """Seconds per epoch of one member against zuko and flowjax, one thread each, in this one run."""
+    theta, y = simulate(10_000, 0)
+    python, table = os.environ.get("FLOWJAX_PYTHON"), {}
+    for name, configuration in {
+        "maf T=5 H=50 L=2 B=50": MAF,
+        "maf T=5 H=50 L=2 B=200": replace(MAF, batch_size=200),
+        "nsf T=5 H=50 L=2 B=50": NSF,
+        "nsf T=5 H=50 L=2 B=200": replace(NSF, batch_size=200),
+    }.items():
+        times = {"zuko": zuko_seconds_per_epoch(configuration, theta, y)}
+        if python:
+            measured = flowjax_seconds_per_epoch(python, configuration, theta, y)
+            times |= {"flowjax": measured["seconds"], "flowjax version": measured["version"]}
+        ours = seconds_per_epoch([configuration], theta, y)
+        ratios = {f"{peer} / drystone": times[peer] / ours for peer in ("zuko", "flowjax") if peer in times}
+        table[name] = times | {"drystone": ours} | ratios
         print(name, table[name], flush=True)
     return table
 
@@ -212,7 +273,7 @@ def inference():
     }
 
 
-PARTS = {f.__name__: f for f in (compile, epoch, activation, sweep, quality, inference)}
+PARTS = {f.__name__: f for f in (compile, epoch, others, activation, sweep, quality, inference)}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:
