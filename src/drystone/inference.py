@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from drystone._arrays import as_numpy, frozen, rows_of_data
 from drystone._defaults import EPOCHS, LOG_Y, SEED
 from drystone._files import remove
-from drystone._messages import html_list
+from drystone._messages import counted, html_list
 from drystone._parallel import Executor
 from drystone._resume import Record, continue_or_start, digest_array
 from drystone.advice import Advice, advise
@@ -367,7 +367,7 @@ class Inference:
         return [observe("the observation", y_o, self.members, {"stacked": self.fit}, task=task), *shown]
 
     def __repr__(self) -> str:
-        return f"Inference({self.posterior!r}, {self.table.K} members, {self.table.N} stacking rows)"
+        return f"Inference({self.posterior!r}, {counted(self.table.K, 'member')}, {self.table.N} stacking rows)"
 
     def _repr_html_(self) -> str:
         return self.fit._repr_html_() + self.comparison._repr_html_() + html_list("Notes", self.notes)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from drystone._arrays import as_numpy, rows_of_data
-from drystone._messages import require
+from drystone._messages import counted, require
 from drystone.adapters.member import CheckedMember
 from drystone.table.inputs import as_levels
 
@@ -385,7 +385,7 @@ class StackedPosterior:
         return points
 
     def __repr__(self) -> str:
-        return f"StackedPosterior({len(self.members)} members, {self.fit.form!r} × {self.fit.score!r})"
+        return f"StackedPosterior({counted(len(self.members), 'member')}, {self.fit.form!r} × {self.fit.score!r})"
 
 
 def _start(seed: int | None) -> int:

@@ -309,6 +309,14 @@ def test_a_finished_member_is_enough_for_a_spent_budget(simulations, tmp_path):
     assert ensemble.unfinished == ("nsf-001", "nsf-002")
 
 
+def test_a_spent_budget_goes_on_until_a_member_does_not_diverge(simulations):
+    wild, fine = (ds.Configuration(transforms=2, units=8, layers=1, learning_rate=rate) for rate in (1e30, 1e-3))
+    with pytest.warns(ds.ConvergenceWarning, match="2 of 3 members diverged"):
+        ensemble = ds.train(*simulations, sweep=[wild, wild, fine, fine], epochs=2, minutes=1e-9, progress=False)
+    assert ensemble.names == ("nsf-002",)
+    assert ensemble.unfinished == ("nsf-003",)
+
+
 def test_the_average_of_one_epoch_is_that_epoch(simulations):
     plain, averaged = (
         ds.train(*simulations, sweep=[ds.Configuration(units=8, ema_decay=decay)], epochs=1, progress=False)

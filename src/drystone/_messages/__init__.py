@@ -1,6 +1,6 @@
 """What people read: words of messages, and tables in notebooks."""
 
 from drystone._messages.html import html_list, html_table
-from drystone._messages.text import count_and_first_few, first_few, require, unknown
+from drystone._messages.text import count_and_first_few, counted, first_few, require, unknown
 
-__all__ = ["count_and_first_few", "first_few", "html_list", "html_table", "require", "unknown"]
+__all__ = ["count_and_first_few", "counted", "first_few", "html_list", "html_table", "require", "unknown"]

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["count_and_first_few", "first_few", "require", "unknown"]
+__all__ = ["count_and_first_few", "counted", "first_few", "require", "unknown"]
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one.
+
+    Example:
+        >>> counted(1, "member"), counted(12000, "member")
+        ('1 member', '12000 members')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def first_few(names: Sequence[str], most: int = 5) -> str:

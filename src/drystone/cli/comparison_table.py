@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from drystone._messages import counted
 from drystone.comparison import (
     BEST,
     COVERAGE_ERROR,
@@ -39,7 +40,7 @@ def render(evaluation: Evaluation) -> str:
     comparison, gaps, exact = evaluation.comparison, evaluation.gaps, evaluation.exact_mean
     shown = [metric for metric in COLUMNS if metric in comparison]
     K = len(next(iter(comparison.fits.values())).names)
-    labels = {BEST: f"best of {K} members", UNIFORM: "uniform weights"}
+    labels = {BEST: f"best of {counted(K, 'member')}", UNIFORM: "uniform weights"}
     labels |= {name: f"stacked: {name}" for name in comparison.fits}
     width = max([GAP, *(2 + len(str(gap)) for gap in gaps.values())]) if gaps else 0
     heading = f"{'':<{LABEL}}{'nats from exact' if gaps else '':>{width}}"

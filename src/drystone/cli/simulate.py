@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from drystone._messages import counted
 from drystone.cli.command import (
     cluster_client,
     cluster_option,
@@ -84,8 +85,8 @@ def simulate(
     (rows, d), m = simulations.theta.shape, simulations.y.shape[1]
     failed = sum(simulations.left_out.values())
     print_result(
-        f"{run.simulations}: {rows} simulations of {d} parameters and {m} data values"
-        + (f"; {failed} failed and are left out" if failed else ""),
+        f"{run.simulations}: {counted(rows, 'simulation')} of {counted(d, 'parameter')} "
+        f"and {counted(m, 'data value')}" + (f"; {failed} failed and are left out" if failed else ""),
         path=run.simulations,
         rows=rows,
         parameters=d,

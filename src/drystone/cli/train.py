@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from drystone._messages import counted
 from drystone.cli.command import (
     cluster_client,
     cluster_option,
@@ -93,7 +94,7 @@ def train(
             run, config, target=target, workers=workers, client=client, force=force, trust=trust
         )
     losses = {name: min(ensemble[k].history.validation) for k, name in enumerate(ensemble.names)}
-    text = f"{path}: {len(ensemble)} members"
+    text = f"{path}: {counted(len(ensemble), 'member')}"
     if ensemble.diverged:
         text += f", {len(ensemble.diverged)} diverged and left out"
     if losses:

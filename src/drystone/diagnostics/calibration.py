@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from drystone._messages import first_few, html_table
+from drystone._messages import counted, first_few, html_table
 from drystone.comparison import Fits
 from drystone.diagnostics.band import POINTS, Band, ecdf_band
 from drystone.diagnostics.ranks import Ranks, ranks
@@ -61,7 +61,8 @@ class Calibration:
 
     def __str__(self) -> str:
         words = [f"{name}: {self._outside(inside)}" for name, inside in self.inside.items()]
-        return "\n".join([f"Calibration of {len(self.names)} members and {len(self.methods)} methods:", *words])
+        of = f"{counted(len(self.names), 'member')} and {counted(len(self.methods), 'method')}"
+        return "\n".join([f"Calibration of {of}:", *words])
 
     __repr__ = __str__
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from scipy.stats import binom
 
 from drystone import diagnostics
+from drystone._messages import counted
 from drystone.comparison import Fits, name_fits
 from drystone.diagnostics import Calibration
 from drystone.diagnostics.calibration import ecdf
@@ -201,7 +202,7 @@ def draw_curves(
         x = np.concatenate([np.concatenate([z, gap]) for _ in drawn])
         y = np.concatenate([np.concatenate([of_parameter(c.members[k]), gap]) for k in drawn])
         grey = COLOURS["members"]
-        ax.plot(x, y, color=grey, alpha=FAINT, linewidth=0.7, label=f"{len(drawn)} members")
+        ax.plot(x, y, color=grey, alpha=FAINT, linewidth=0.7, label=counted(len(drawn), "member"))
     ax.plot([0, 1], [0, 1 - less_diagonal], color=COLOURS["reference"], linewidth=0.8)
     of_best = {} if best is None else {"best": c.members[c.names.index(best)]}
     for name, curve in (of_best | dict(c.methods)).items():

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from drystone._messages import counted
 from drystone.diagnostics import Calibration
 from drystone.plots.axes import tidy
 from drystone.plots.calibration import draw_curves
@@ -189,7 +190,7 @@ def _calibration_picture(
         f"{what} of {parameter}. In the 95 % band of an exact posterior: {', '.join(inside) or 'none'}; "
         f"outside: {', '.join(outside) or 'none'}."
     )
-    labels = {f"{len(members)} members": BACKGROUND} | {name: name for name in curves}
+    labels = {counted(len(members), "member"): BACKGROUND} | {name: name for name in curves}
     figure = ax.figure
     assert isinstance(figure, Figure)
     numbers = _curve_numbers(c, curves, f"{what} of {parameter}", less_diagonal)

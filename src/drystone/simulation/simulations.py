@@ -23,7 +23,7 @@ from drystone._files import (
     without_seal,
     write_npz,
 )
-from drystone._messages import require
+from drystone._messages import counted, require
 from drystone._resume import Record, check_same, continue_or_start, digest_array
 from drystone.errors import DamagedError
 from drystone.simulation.block import Block, Job
@@ -41,7 +41,7 @@ CHUNK_BYTES = 2**22  # rows are stored in chunks of about 4 MB
 
 @dataclass(frozen=True, eq=False)
 class Simulations:
-    """Parameters with their data; unpacks as ``theta, y = simulations``.
+    """Parameters with their data; unpacks as ``theta, y = simulations``, and its length is their number.
 
     Attributes:
         theta: Parameters, shape (N, d).
@@ -56,8 +56,8 @@ class Simulations:
         >>> import drystone as ds, tempfile
         >>> simulations = ds.simulate(ds.tasks.get("slcp"), n=100, seed=1)
         >>> theta, y = simulations
-        >>> theta.shape, y.shape, dict(simulations.left_out)
-        ((100, 5), (100, 8), {})
+        >>> len(simulations), theta.shape, y.shape, dict(simulations.left_out)
+        (100, (100, 5), (100, 8), {})
         >>> simulations.save(path := f"{tempfile.mkdtemp()}/simulations.zarr")
         >>> ds.Simulations.load(path).settings["seed"]
         1
@@ -75,10 +75,13 @@ class Simulations:
         yield self.theta
         yield self.y
 
+    def __len__(self) -> int:
+        return len(self.theta)
+
     def __repr__(self) -> str:
         (n, d), m = self.theta.shape, self.y.shape[1]
-        failed = sum(self.left_out.values())
-        return f"<Simulations: {n} of {d} parameters and {m} data values; {failed} failed and left out>"
+        sizes = f"{n} of {counted(d, 'parameter')} and {counted(m, 'data value')}"
+        return f"<Simulations: {sizes}; {sum(self.left_out.values())} failed and left out>"
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``simulations.zarr`` into ``directory``, whole or not at all."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, checked
-from drystone._messages import html_table
+from drystone._messages import counted, html_table
 from drystone.estimate import effective_rows
 from drystone.table import blocks, disk
 from drystone.table.inputs import (
@@ -480,7 +480,9 @@ class Table:
 
     def __repr__(self) -> str:
         gives = ", ".join(sorted(self.gives))
-        sizes = f"K={self.K} members, N={self.N} simulations, d={self.d} parameters"
+        sizes = (
+            f"K={counted(self.K, 'member')}, N={counted(self.N, 'simulation')}, d={counted(self.d, 'parameter')}"
+        )
         return f"Table({sizes}; gives {gives}{'' if blocks.in_memory(self) else '; on disk'})"
 
     def _repr_html_(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drystone._messages import counted
 from drystone.errors import IntractableError
 from drystone.simulation.prior import Prior
 
@@ -132,7 +133,7 @@ class Task(ABC):
         return Ceiling(float(log_p.mean()), float(log_p.std(ddof=1) / np.sqrt(n)), n)
 
     def __repr__(self) -> str:
-        return f"<Task {self.name}: {self.theta_dim} parameters, {self.y_dim} data values>"
+        return f"<Task {self.name}: {counted(self.theta_dim, 'parameter')}, {counted(self.y_dim, 'data value')}>"
 
 
 def _rows(name: str, value: ArrayLike, width: int) -> Array:

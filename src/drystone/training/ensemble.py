@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drystone._messages import html_table, unknown
+from drystone._messages import counted, html_table, unknown
 from drystone._parallel import Executor, cores
 from drystone.errors import IntractableError
 from drystone.training import disk as storage
@@ -82,7 +82,7 @@ class Ensemble(Sequence[M], Generic[M]):
         diverged = f", {len(self.diverged)} diverged" if self.diverged else ""
         names = ", ".join(self.names[:3]) + (", …" if len(self) > 3 else "")
         unfinished = f", {len(self.unfinished)} unfinished" if self.unfinished else ""
-        return f"Ensemble({len(self)} members: {names}{diverged}{unfinished})"
+        return f"Ensemble({counted(len(self), 'member')}: {names}{diverged}{unfinished})"
 
     def _repr_html_(self) -> str:
         """Return a row per member: what it is, how long it was trained, its validation loss."""

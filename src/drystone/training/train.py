@@ -107,7 +107,7 @@ def train(
         minutes: Time budget: members are trained in order until it is spent, and those that are not finished then
             are left out, in ``ensemble.unfinished``. Which ones finish depends on the machine; the finished ones
             are the same, to the bit, as without a budget, and the same call continues with the others in another
-            such time. The first is always finished. ``None`` for no limit.
+            such time. The first that does not diverge is always finished. ``None`` for no limit.
         family: ``"maf"`` (affine) or ``"nsf"`` (splines: half as fast, and for posteriors usually much better).
             ``None`` for ``"nsf"``, and for likelihoods both in turn.
         sweep: Ranges that the members' hyperparameters are drawn from, or several that they take in turn; ``None``
@@ -223,22 +223,26 @@ def train(
     ):
         _show(bar, done)
         shared = pool.share(data)
-        # All at once: a job is a few numbers, and a cluster that grows on demand looks at the number of jobs.
-        for job, future in as_completed(remaining, lambda job: pool.submit(run, job, shared), lambda: len(jobs)):
-            try:
-                outcome = future.result()
-            except OutOfTime:
-                unfinished.append(job.name)
-                continue
-            if outcome.fit.diverged:
-                done[job.name] = None
-            else:
-                done[job.name] = replace(
-                    kind.member(job.name, outcome), recipe=Recipe.of(job, outcome.fit, name_of(augment))
-                )
-            if directory is not None:
-                _write(job, done[job.name], Path(directory))
-            _show(bar, done)
+        while remaining:
+            # All at once: a job is a few numbers, and a cluster that grows on demand looks at the number of jobs.
+            for job, future in as_completed(
+                remaining, lambda job: pool.submit(run, job, shared), lambda: len(jobs)
+            ):
+                try:
+                    outcome = future.result()
+                except OutOfTime:
+                    unfinished.append(job.name)
+                    continue
+                if outcome.fit.diverged:
+                    done[job.name] = None
+                else:
+                    done[job.name] = replace(
+                        kind.member(job.name, outcome), recipe=Recipe.of(job, outcome.fit, name_of(augment))
+                    )
+                if directory is not None:
+                    _write(job, done[job.name], Path(directory))
+                _show(bar, done)
+            remaining = _one_more(jobs, done, unfinished)
 
     finished = [job.name for job in jobs if job.name not in unfinished]
     diverged = [name for name in finished if done[name] is None]
@@ -258,6 +262,17 @@ def _within(minutes: float, jobs: Sequence[Job], any_finished: bool) -> list[Job
         raise ValueError(f"`minutes` must be positive; got {minutes}.")
     limited = [replace(job, deadline=time.time() + 60 * minutes) for job in jobs]
     return limited if any_finished else [*jobs[:1], *limited[1:]]
+
+
+def _one_more(
+    jobs: Sequence[Job], done: Mapping[str, Trained | Stored | None], unfinished: list[str]
+) -> list[Job]:
+    """Return the next job that the time did not suffice for, without a limit, if all that finished diverged."""
+    if not unfinished or any(member is not None for member in done.values()):
+        return []
+    job = next(job for job in jobs if job.name in unfinished)
+    unfinished.remove(job.name)
+    return [job]
 
 
 def _check_engine(engine: str, embedding: bool, device: str) -> None:
