@@ -214,6 +214,18 @@ def test_unknown_names_are_named(tables):
 # ── posteriors ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize(("location", "scale"), [(0, 1), (0, 1e-3), (123456, 10), (0.3, 0.25)])
+def test_labels_of_pairs_do_not_touch(location, scale):
+    draws = location + scale * np.random.default_rng(0).normal(size=(300, 4))
+    axes = ds.plots.pairs({"stacked": draws})
+    figure = axes[0, 0].figure
+    figure.canvas.draw()
+    labels = [label for ax in axes[-1] for label in ax.get_xticklabels() if label.get_text()]
+    ends = np.array([label.get_window_extent().intervalx for label in labels])
+    assert (ends[1:, 0] - ends[:-1, 1] > 0.2 * labels[0].get_fontsize()).all()
+    assert all(len(ax.get_xticks()) > 1 for ax in axes[-1])
+
+
 def test_pairs_show_marginals_regions_and_the_truth():
     rng = np.random.default_rng(0)
     draws = {"members": rng.normal(size=(2, 3000, 3)), "stacked": rng.normal(size=(4000, 3)) * [1, 2, 3]}

@@ -5,15 +5,57 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from drystone.plots.palette import COLOURS, Style
 
-__all__ = ["SMALL", "axes_or_new", "legend_above", "legend_handles", "short", "tidy"]
+__all__ = ["SMALL", "RoomyLocator", "axes_or_new", "legend_above", "legend_handles", "short", "tidy"]
 
 SMALL = 9  # points, of labels inside a picture
 LONGEST = 32  # letters of a name: more would leave no room for the picture
+
+
+class RoomyLocator(MaxNLocator):
+    """Ticks of a horizontal axis, as many as their labels have room for, within the axes and beside each other.
+
+    Args:
+        most: the largest number of steps.
+    """
+
+    LETTER = 0.62  # width of a letter, as a share of the font's size
+    BETWEEN = 1.0  # least space between labels, likewise
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.most = most
+
+    def tick_values(self, vmin: float, vmax: float) -> np.ndarray:
+        """Return the ticks between two values: two or more, or one if no two labels have room."""
+        alone: np.ndarray = np.array([])
+        for steps in range(self.most, 0, -1):
+            self.set_params(nbins=steps)
+            ticks = np.asarray(super().tick_values(vmin, vmax))
+            ticks = ticks[(ticks >= vmin) & (ticks <= vmax)]
+            label, between = self._widths(ticks, vmax - vmin)
+            inside = ticks[(ticks - label / 2 >= vmin) & (ticks + label / 2 <= vmax)]
+            for some in (inside, inside[::2]):  # the second are the outer ones of three
+                if len(some) > 1 and np.diff(some).min() >= label + between:
+                    return some
+            alone = inside[:1] if len(inside) else ticks[:1]
+        return alone
+
+    def _widths(self, ticks: np.ndarray, length: float) -> tuple[float, float]:
+        """Return the width of the longest label and of the space between labels, in units of the axis."""
+        axis = self.axis
+        assert axis is not None
+        size = FontProperties(size=axis.get_tick_params().get("labelsize", rcParams["xtick.labelsize"]))
+        unit = size.get_size_in_points() * length / (axis.axes.bbox.width * 72 / axis.axes.figure.dpi)
+        letters = max((len(label) for label in axis.get_major_formatter().format_ticks(ticks)), default=0)
+        return self.LETTER * letters * unit, self.BETWEEN * unit
 
 
 def axes_or_new(ax: Axes | None, bars: float | None = None) -> Axes:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.ndimage import gaussian_filter, gaussian_filter1d
 
 from drystone._arrays import as_numpy
-from drystone.plots.axes import SMALL, legend_handles, tidy
+from drystone.plots.axes import SMALL, RoomyLocator, legend_handles, tidy
 from drystone.plots.palette import COLOURS, Style, method_styles
 
 __all__ = ["draw_pairs", "pairs"]
@@ -201,7 +201,7 @@ def _regions(ax: Axes, points: np.ndarray, limits: np.ndarray, name: str, style:
 
 def _label(ax: Axes, parameters: Sequence[str], i: int, j: int) -> None:
     """Name and number the axes at the left and at the bottom only."""
-    ax.xaxis.set_major_locator(MaxNLocator(4))
+    ax.xaxis.set_major_locator(RoomyLocator(4))
     if i == len(parameters) - 1:
         ax.set_xlabel(parameters[j])
     else:
