@@ -246,3 +246,16 @@ def test_a_time_budget_is_shared_among_the_kinds(rows, monkeypatch):
 def test_wrong_options_are_refused_before_anything_is_trained(rows, option, message):
     with pytest.raises((ValueError, TypeError), match=message):
         ds.infer(*rows, **{**OPTIONS, **option})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda theta, y: (theta, y[:-7]), r"`theta` and `y` must have the same number of rows; got \d+ and \d+"),
+        (lambda theta, y: (theta[:, 0], y), r"`theta` must have shape \(N, d\); got \(\d+,\)"),
+        (lambda theta, y: (theta, np.where(y == y[3], np.nan, y)), r"`y` must be finite; 1 \(3\)"),
+    ],
+)
+def test_simulations_that_are_no_pairs_are_refused_before_anything_is_trained(rows, change, message):
+    with pytest.raises(ValueError, match=message):
+        ds.infer(*change(*rows), **OPTIONS)

@@ -41,6 +41,7 @@ from drystone.tabulation import tabulate
 from drystone.tasks import Task
 from drystone.training import Ensemble, train
 from drystone.training.augmentation import Augment
+from drystone.training.inputs import simulations
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +128,7 @@ def infer(
         raise ValueError(f"`target` must be 'both', 'posterior' or 'likelihood'; got {target!r}.")
     if minutes is not None and not minutes > 0:
         raise ValueError(f"`minutes` must be positive, or None; got {minutes}.")
-    theta, y = as_numpy(theta), rows_of_data("y", y)
+    theta, y = simulations(theta, rows_of_data("y", y), structured=embedding is not None)
     log_prior = as_prior(prior).log_prob(np.asarray(theta, float))  # raises now rather than after the training
     first, rows = _split(len(theta), seed)
     home = None if directory is None else Path(directory)

@@ -42,6 +42,9 @@ def test_missing_files(fails, tmp_path):
     assert "there is no file" in fails(
         "simulate", tmp_path / "run", "--theta", tmp_path / "theta.npy", "--y", tmp_path / "y.npy"
     )
+    files = ["--theta", tmp_path / "theta.npy", "--y", tmp_path / "y.npy"]
+    assert "there is no file" in fails("infer", tmp_path / "inferred", *files, "--lower=0", "--upper=1")
+    assert not (tmp_path / "inferred").exists()
 
 
 def test_stages_that_have_not_been_done(fails, tmp_path):

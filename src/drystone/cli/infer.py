@@ -95,12 +95,14 @@ def infer(
     if theta is None and not (lower is upper is parameters is None):
         raise click.UsageError("--lower, --upper and --parameters are for simulations made elsewhere (--theta).")
     observation = None if at is None else read_npy(at)
+    # Before the directory is made, so that a wrong name leaves none.
+    files = None if theta is None or y is None else (read_npy(theta), read_npy(y))
     run = Run(directory)
-    with run.opened(create=theta is not None), cluster_client(cluster, workers) as client:
+    with run.opened(create=files is not None), cluster_client(cluster, workers) as client:
         run.check_inside(run.path / INFERENCE)
         test, task = None, None
-        if theta is not None and y is not None:
-            simulations = read_npy(theta), read_npy(y)
+        if files is not None:
+            simulations = files
             prior, names = (_numbers("--lower", lower), _numbers("--upper", upper)), _names(parameters)
         else:
             config = configuration(run)
