@@ -28,7 +28,7 @@ exclude_patterns = ["_build"]
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-# `make docs-quick`, which the tests use, shows the notebooks as they are.
+# DRYSTONE_NOTEBOOKS=off, which the tests use, shows the notebooks as they are.
 nb_execution_mode = os.environ.get("DRYSTONE_NOTEBOOKS", "cache")
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True

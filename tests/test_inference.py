@@ -241,7 +241,12 @@ def test_a_time_budget_is_shared_among_the_kinds(rows, monkeypatch):
 
 @pytest.mark.parametrize(
     ("option", "message"),
-    [({"target": "all"}, "`target` must be"), ({"prior": None}, "`prior` must be"), ({"minutes": 0}, "`minutes`")],
+    [
+        ({"target": "all"}, "`target` must be"),
+        ({"prior": None}, "`prior` must be"),
+        ({"minutes": 0}, "`minutes`"),
+        ({"prior": (0, 1)}, "`prior` must be of the 2 parameters of `theta`; it has 1"),
+    ],
 )
 def test_wrong_options_are_refused_before_anything_is_trained(rows, option, message):
     with pytest.raises((ValueError, TypeError), match=message):

@@ -129,7 +129,14 @@ def infer(
     if minutes is not None and not minutes > 0:
         raise ValueError(f"`minutes` must be positive, or None; got {minutes}.")
     theta, y = simulations(theta, rows_of_data("y", y), structured=embedding is not None)
-    log_prior = as_prior(prior).log_prob(np.asarray(theta, float))  # raises now rather than after the training
+    # What is wrong with the prior is said now rather than after the training.
+    sizes = as_prior(prior).sample(1, np.random.default_rng(0)).shape[1], theta.shape[1]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"`prior` must be of the {counted(sizes[1], 'parameter')} of `theta`; it has {sizes[0]}. Bounds are "
+            "two sequences with a number per parameter: prior=([0, 0], [1, 1])."
+        )
+    log_prior = as_prior(prior).log_prob(np.asarray(theta, float))
     first, rows = _split(len(theta), seed)
     home = None if directory is None else Path(directory)
     if home is not None:

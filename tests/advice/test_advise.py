@@ -358,3 +358,9 @@ def test_draws_are_not_copied_where_only_densities_are_looked_at(table):
     assert problem_of(ds.stack(table), table).table.gives == {"log_q"}
     energy = ds.stack(table, score=ds.EnergyScore())
     assert problem_of(energy, table).table is table
+
+
+def test_arguments_in_another_order_are_refused_in_words():
+    table = ds.toy.table(50, seed=1)
+    with pytest.raises(TypeError, match=r"got Table and Stacking\. Give ds\.advise\(fit, table\)"):
+        ds.advise(table, ds.stack(table))  # pyright: ignore[reportArgumentType]

@@ -406,3 +406,12 @@ def test_aggregated_intervals_are_compared_with_the_average_of_the_ends():
         assert lines[fit].gain_over_uniform.value == pytest.approx(gain)
     assert lines["uniform ends"].gain_over_uniform is None
     assert "uniform ends" not in comparison.of(RANK_DISTANCE).methods
+
+
+def test_arguments_in_another_order_are_refused_in_words():
+    table = ds.toy.table(50, seed=1)
+    fit = ds.stack(table)
+    with pytest.raises(
+        TypeError, match=r"`validation` must be a Table; got Stacking.*ds\.compare\(validation, test"
+    ):
+        ds.compare(fit, table, table)  # pyright: ignore[reportArgumentType]

@@ -61,6 +61,9 @@ def advise(
             raise ValueError(f"`{name}` must be at least 2, for a standard error; got {value}.")
     if more is not None and more < 1:
         raise ValueError(f"`more` must be at least 1, a further member; got {more}.")
+    if not isinstance(fit, Stacking) or not isinstance(table, Table):
+        kinds = f"{type(fit).__name__} and {type(table).__name__}"
+        raise TypeError(f"`fit` must be a Stacking and `table` a Table; got {kinds}. Give ds.advise(fit, table).")
     table = fitted_part(fit, table)
     problem = problem_of(fit, table, seed)
     K = table.K

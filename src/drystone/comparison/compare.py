@@ -77,6 +77,10 @@ def compare(
         log -1.542 ± 0.058
         energy -1.556 ± 0.062
     """
+    for name, table in (("validation", validation), ("test", test)):
+        if not isinstance(table, Table):
+            kind = type(table).__name__
+            raise TypeError(f"`{name}` must be a Table; got {kind}. Give ds.compare(validation, test, fits).")
     if set(validation.names) != set(test.names):
         raise ValueError("`validation` and `test` must have the same members.")
     names = [metric.name for metric in metrics]
