@@ -37,6 +37,16 @@ def training():
     )
 
 
+def others():
+    """Epochs against zuko and flowjax, all three measured in one run."""
+    table = json.loads((RESULTS / "training-others.json").read_text())["others"]
+    lines = ["| an epoch of | zuko / ours | flowjax / ours | ours |", "|---|---|---|---|"]
+    for name, row in table.items():
+        ratios = " | ".join(f"{row[f'{peer} / drystone']:.1f}" for peer in ("zuko", "flowjax"))
+        lines.append(f"| {name} | {ratios} | {1000 * row['drystone']:.0f} ms |")
+    return "\n".join(lines)
+
+
 def scaling(part):
     return json.loads((RESULTS / "scaling.json").read_text())[part]
 
@@ -117,6 +127,7 @@ TABLES = {
     "solvers": solvers,
     "peers": peers,
     "training": training,
+    "others": others,
     "sizes": sizes,
     "blocks": blocks,
     "billion": billion,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib import rcParams
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -33,9 +34,9 @@ class RoomyLocator(MaxNLocator):
         super().__init__(most)
         self.most = most
 
-    def tick_values(self, vmin: float, vmax: float) -> np.ndarray:
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
         """Return the ticks between two values: two or more, or one if no two labels have room."""
-        alone: np.ndarray = np.array([])
+        alone: list[float] = []
         for steps in range(self.most, 0, -1):
             self.set_params(nbins=steps)
             ticks = np.asarray(super().tick_values(vmin, vmax))
@@ -44,17 +45,17 @@ class RoomyLocator(MaxNLocator):
             inside = ticks[(ticks - label / 2 >= vmin) & (ticks + label / 2 <= vmax)]
             for some in (inside, inside[::2]):  # the second are the outer ones of three
                 if len(some) > 1 and np.diff(some).min() >= label + between:
-                    return some
-            alone = inside[:1] if len(inside) else ticks[:1]
+                    return some.tolist()
+            alone = (inside if len(inside) else ticks)[:1].tolist()
         return alone
 
     def _widths(self, ticks: np.ndarray, length: float) -> tuple[float, float]:
         """Return the width of the longest label and of the space between labels, in units of the axis."""
         axis = self.axis
-        assert axis is not None
+        assert isinstance(axis, Axis)
         size = FontProperties(size=axis.get_tick_params().get("labelsize", rcParams["xtick.labelsize"]))
         unit = size.get_size_in_points() * length / (axis.axes.bbox.width * 72 / axis.axes.figure.dpi)
-        letters = max((len(label) for label in axis.get_major_formatter().format_ticks(ticks)), default=0)
+        letters = max((len(label) for label in axis.get_major_formatter().format_ticks(ticks.tolist())), default=0)
         return self.LETTER * letters * unit, self.BETWEEN * unit
 
 
