@@ -70,7 +70,7 @@ def table(n: int, seed: int = 0, draws: int = 200) -> Table:
         >>> import drystone as ds
         >>> table = ds.toy.table(200, seed=1)
         >>> table
-        Table(K=4 members, N=200 simulations, d=1 parameters; gives draws, interval, log_q, mean, moments, rank)
+        Table(K=4 members, N=200 simulations, d=1 parameter; gives draws, interval, log_q, mean, moments, rank)
         >>> table.names
         ('right', 'left', 'narrow', 'wide')
     """

@@ -201,7 +201,7 @@ def test_data_are_held_against_each_other_and_those_given(tmp_path):
     for k in range(4):
         write(tmp_path, k, ".npz", y=y if k != 2 else y[::-1])
     with pytest.raises(
-        ValueError, match=r"(?s)1 members.*member_2.npz has y of other simulations, first in row 0"
+        ValueError, match=r"(?s)1 member is.*member_2.npz has y of other simulations, first in row 0"
     ):
         from_files(str(tmp_path / "*"))
     with pytest.raises(ValueError, match=r"(?s)3 members.*member_0.npz has y of other simulations"):

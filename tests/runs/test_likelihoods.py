@@ -160,7 +160,7 @@ def test_the_command_writes_them_and_their_settings(original, tmp_path):
     arguments = ["train", str(run.path), "--target", "likelihood", "--members", "1", "--epochs", "1"]
     result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     assert result.exit_code == 0
-    assert "likelihoods: 1 members" in result.output
+    assert "likelihoods: 1 member" in result.output
     assert (run.likelihoods / "nle-maf-000.safetensors").exists()
     config = Config.read(run.config_file)
     assert (config.likelihoods.members, config.likelihoods.family, config.likelihoods.patience) == (1, "both", 8)

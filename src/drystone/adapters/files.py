@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy
-from drystone._messages import first_few
+from drystone._messages import counted, first_few
 from drystone.adapters.member_file import AXES, STATISTICS, opened
 from drystone.errors import DamagedError
 from drystone.table import Table
@@ -55,7 +55,7 @@ def from_files(
         >>> for name, member in ds.toy.MEMBERS.items():  # one job each, on a cluster say
         ...     ds.adapters.to_file(f"{directory}/{name}.npz", theta=theta, log_q=member.log_prob(theta, y))
         >>> ds.adapters.from_files(f"{directory}/*.npz", expected=4)
-        Table(K=4 members, N=20 simulations, d=1 parameters; gives log_q)
+        Table(K=4 members, N=20 simulations, d=1 parameter; gives log_q)
     """
     if missing not in ("raise", "drop"):
         raise ValueError(f'`missing` must be "raise" or "drop"; got {missing!r}.')
@@ -67,7 +67,8 @@ def from_files(
     files = _select_expected(files, expected, left_out)
     if left_out:
         lines = "\n".join(f"  {name}: {reason}" for name, reason in left_out.items())
-        message = f"{len(left_out)} members are missing or unusable:\n{lines}"
+        verb = "is" if len(left_out) == 1 else "are"
+        message = f"{counted(len(left_out), 'member')} {verb} missing or unusable:\n{lines}"
         if missing == "raise" or not files:
             raise ValueError(
                 f'{message}\nRun their jobs again, or continue with the others: missing="drop" '

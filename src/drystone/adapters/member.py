@@ -38,7 +38,7 @@ class Density(Protocol):
         ...     def log_prob(self, theta, y): return scipy.stats.laplace.logpdf(theta, y).sum(1)
         >>> theta, y = ds.toy.simulate(20, seed=1)
         >>> ds.tabulate({"laplace": Laplace()}, theta, y, draws=0)
-        Table(K=1 members, N=20 simulations, d=1 parameters; gives log_q)
+        Table(K=1 member, N=20 simulations, d=1 parameter; gives log_q)
     """
 
     def log_prob(self, theta: np.ndarray, y: np.ndarray, /) -> np.ndarray | torch.Tensor:
@@ -79,7 +79,7 @@ class Member(Density, Sampler, Protocol):
         ...     def sample(self, n, y, seed): return np.random.default_rng(seed).normal(y, size=(n, *y.shape))
         >>> theta, y = ds.toy.simulate(20, seed=1)
         >>> ds.tabulate({"normal": Normal()}, theta, y)
-        Table(K=1 members, N=20 simulations, d=1 parameters; gives interval, log_q, mean, moments, rank)
+        Table(K=1 member, N=20 simulations, d=1 parameter; gives interval, log_q, mean, moments, rank)
     """
 
 

@@ -252,7 +252,7 @@ class Writer:
         ...     for start in (0, 2):
         ...         new.write(start, theta=np.ones((2, 1)), log_q=np.zeros((2, 2)))
         >>> Table.open(path)
-        Table(K=2 members, N=4 simulations, d=1 parameters; gives log_q; on disk)
+        Table(K=2 members, N=4 simulations, d=1 parameter; gives log_q; on disk)
     """
 
     def __init__(

@@ -90,7 +90,7 @@ def distill(
         ...     def simulate(self, theta, seed): return np.random.default_rng(seed).normal(theta)
         >>> prior = ds.tasks.Normal([0.0], [1.0])
         >>> ds.distill([Noise()], prior=prior, n=100, members=1, family="maf", epochs=1, workers=1)
-        Ensemble(1 members: distilled-maf-000)
+        Ensemble(1 member: distilled-maf-000)
     """
     checked = checked_likelihoods(likelihoods)
     w = _weights(weights, checked)
