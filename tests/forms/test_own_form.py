@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import drystone as ds
+from drystone.forms.simplex import WeightedForm
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_form.py"))
 LinearProgram, QuantileAveraging = EXAMPLE["LinearProgram"], EXAMPLE["QuantileAveraging"]
@@ -59,20 +60,32 @@ def test_it_is_saved_and_read_with_the_objects_that_are_code(fit, tmp_path):
     )
 
 
-def test_a_form_may_name_an_existing_solver_and_one_without_is_told_so(table):
+def test_a_form_may_name_an_existing_solver_and_weights_on_the_simplex_need_not(table):
     class Generic(QuantileAveraging):
         def default_solver(self):
             return ds.solvers.ProjectedGradient(steps=40)
 
-    class Unsolved(QuantileAveraging):
+    class Plain(QuantileAveraging):
         def default_solver(self):
             return None
 
     assert ds.stack(table, Generic(), SCORE).solver == ds.solvers.ProjectedGradient(steps=40)
+    plain = ds.stack(table, Plain(), SCORE)
+    assert plain.solver == ds.solvers.ProjectedGradient()
+    assert plain.loss <= 1.02 * ds.stack(table, QuantileAveraging(), SCORE).loss
+
+
+def test_a_form_without_a_solver_is_told_so(table):
+    class Unsolved(WeightedForm):
+        gives = frozenset({"mean"})
+
+        def combine(self, params, table, softness=0.0):
+            return ds.Mixture().combine(params, table, softness)
+
     with pytest.raises(
         ds.IntractableError, match="no solver is known for Unsolved: return one from its `default_solver`"
     ):
-        ds.stack(table, Unsolved(), SCORE)
+        ds.stack(table, Unsolved(), ds.MeanScore())
 
 
 def test_single_members_and_uniform_weights_are_stackings_that_were_not_fitted(table):
@@ -85,3 +98,21 @@ def test_single_members_and_uniform_weights_are_stackings_that_were_not_fitted(t
     assert not uniform.converged
     assert np.isnan(uniform.loss)
     assert "not fitted" in repr(uniform)
+
+
+def test_a_table_stands_for_the_names_of_its_members(table):
+    single = ds.Stacking.single(table, "wide")
+    assert single.names == table.names
+    assert single.parameters == tuple(table.parameters)
+    np.testing.assert_array_equal(single.weights, ds.Stacking.single(table.names, "wide").weights)
+    np.testing.assert_array_equal(ds.Stacking.uniform(table).weights, np.full(table.K, 1 / table.K))
+
+
+def test_a_member_that_is_none_is_named_with_those_that_are(table):
+    for member in ("nobody", 4, -5):
+        with pytest.raises(ValueError, match=rf"one of 4 members \(right, left, narrow, wide\); got {member!r}"):
+            ds.Stacking.single(table, member)
+    with pytest.raises(
+        TypeError, match="`names` must be the names of all members, or a table of them; got 'left'"
+    ):
+        ds.Stacking.single("left", 0)

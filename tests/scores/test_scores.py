@@ -205,3 +205,54 @@ def test_moments_of_broken_draws_are_not_numbers_and_of_constant_ones_infinite(t
     assert np.isnan(rows[0])
     assert rows[1] == np.inf
     assert np.isfinite(rows[2:]).all()
+
+
+class MissedTruths(ds.RowScore):
+    """The share of parameters outside their intervals: a count, without a gradient."""
+
+    needs = frozenset({"interval"})
+
+    def rows(self, q):
+        """Return it for each row, (N,)."""
+        lower, upper = q.interval(0.5).unbind(-1)
+        return (((q.theta < lower) | (q.theta > upper)).double().mean(1) - 0.5) ** 2
+
+
+class SearchedMisses(MissedTruths):
+    """The same, to be searched."""
+
+    smooth = False
+
+
+@pytest.mark.parametrize("form", [ds.Mixture(), ds.LocalMixture(), ds.SampleAggregation()])
+def test_a_score_without_a_gradient_is_named_with_what_to_do(table, form):
+    for score in (MissedTruths(), ds.EnergyScore() + MissedTruths()):
+        with pytest.raises(
+            ds.IntractableError, match=r"MissedTruths\(\) has no gradient .* `smooth = False` in Miss"
+        ):
+            ds.stack(table, form, score)
+
+
+def test_a_score_that_is_not_smooth_is_searched(table):
+    fit = ds.stack(table, score=SearchedMisses())
+    alone = [ds.Stacking.single(table, k).evaluate(table, fit.score)["loss"] for k in range(table.K)]
+    assert fit.loss <= min(alone)
+
+
+def test_rows_of_a_score_are_one_number_each_in_torch(table):
+    class InNumPy(ds.RowScore):
+        needs = frozenset({"mean"})
+
+        def rows(self, q):
+            return np.abs(q.error().detach().numpy()).mean(1)
+
+    class ByParameter(ds.RowScore):
+        needs = frozenset({"mean"})
+
+        def rows(self, q):
+            return q.error() ** 2
+
+    with pytest.raises(TypeError, match=r"`rows` of InNumPy\(\) must return a torch tensor, \(N,\); got ndarray"):
+        ds.stack(table, score=InNumPy())
+    with pytest.raises(ValueError, match=rf"one number per row, \({table.N},\); got \({table.N}, {table.d}\)"):
+        ds.stack(table, score=ByParameter())

@@ -10,6 +10,8 @@ import torch
 import xarray
 
 import drystone as ds
+from drystone.forms.view import view_of
+from drystone.table import blocks
 from helpers.tables import make_table
 
 
@@ -257,3 +259,32 @@ def test_selecting_a_member_twice_or_by_fractions_is_an_error(table):
         table.select(rows=[0.5])
     with pytest.raises(ValueError, match=r"level must be in \(0, 1\); got 1.5"):
         table.quantile(1.5)
+
+
+def test_parts_that_are_looked_at_for_a_while_are_copied_when_they_are_used(table):
+    part, copied = blocks.part(table, [3, 1]), table.select(members=[3, 1])
+    assert part.names == copied.names
+    draws = blocks.sliced_draws(part)
+    assert draws.shape == copied.draws.shape
+    assert np.shares_memory(draws[1], table.draws)
+    for statistic in ("log_q", "rank", "mean", "cov", "draws"):
+        np.testing.assert_array_equal(getattr(part, statistic), getattr(copied, statistic))
+    again = blocks.part(blocks.part(part, [1]), rows=[4, 2])
+    np.testing.assert_array_equal(again.draws, table.draws[[1]][:, [4, 2]])
+
+
+def test_the_view_of_a_fit_copies_no_draws():
+    rng = np.random.default_rng(0)
+    table = ds.Table(
+        rng.normal(size=(60, 2)), log_q=rng.normal(size=(40, 60)), draws=rng.normal(size=(40, 60, 50, 2))
+    )
+    weights = np.where(np.arange(40) % 2, 1 / 20, 0)
+    tracemalloc.start()
+    view = view_of(ds.Mixture(), {"weights": weights}, table)
+    view.log_q()
+    shown = view.independent_draws(3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < table.draws.nbytes / 2 / 2  # those of the members in use are half of all
+    copied = ds.Mixture().combine({"weights": torch.full((20,), 1 / 20)}, table.select(members=weights > 0))
+    torch.testing.assert_close(shown, copied.independent_draws(3), rtol=0, atol=0)

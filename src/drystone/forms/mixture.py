@@ -180,7 +180,8 @@ class MixtureView(View):
 
     def independent_draws(self, seed: int = 0) -> Tensor:
         """Return as many independent draws of the mixture as each member has, out of the members' draws."""
-        return torch.as_tensor(next_draws(self._chosen(int(self.table.draws.shape[2]), seed), self.table.draws))
+        draws = blocks.sliced_draws(self.table)
+        return torch.as_tensor(next_draws(self._chosen(int(draws.shape[2]), seed), draws))
 
     def independent_rank(self, seed: int = 0) -> Tensor:
         """Return the ranks among such draws from the members' ranks; Σ_k w_k r_k if S is not known."""

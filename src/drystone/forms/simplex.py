@@ -49,8 +49,8 @@ class WeightedForm(Form):
 class SimplexForm(WeightedForm):
     """A form with parameters ``weights`` (K,), w_k ≥ 0 and Σ_k w_k = 1.
 
-    It leaves ``gives`` and ``combine`` to define; :class:`~drystone.solvers.ProjectedGradient` fits it,
-    if ``default_solver`` returns that.
+    It leaves ``gives`` and ``combine`` to define; :class:`~drystone.solvers.ProjectedGradient` fits it, unless
+    ``default_solver`` returns another.
 
     Example:
         >>> import drystone as ds
@@ -58,7 +58,6 @@ class SimplexForm(WeightedForm):
         ...     gives = frozenset({"mean"})
         ...     def combine(self, params, table, softness=0.0):
         ...         return ds.Mixture().combine(params, table, softness)
-        ...     def default_solver(self): return ds.solvers.ProjectedGradient()
         >>> fit = ds.stack(ds.toy.table(200, seed=1), Means(), ds.MeanScore())
         >>> fit.status.name, round(fit.loss, 2)
         ('CERTIFIED', 0.8)

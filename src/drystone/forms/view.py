@@ -310,7 +310,7 @@ def _norm(x: Tensor) -> Tensor:
 def view_of(form: Form, params: Mapping[str, np.ndarray], table: Table) -> View:
     """Return the form on a table of its members, of which only those in use are looked at."""
     members, params = members_in_use(form, params, table.K)
-    table = table.select(members=members) if len(members) < table.K else table
+    table = blocks.part(table, members) if len(members) < table.K else table
     if not blocks.in_memory(table):
         return GatheredView(form, as_tensors(params), table)
     return form.combine(as_tensors(params), table)

@@ -21,7 +21,8 @@ class Score(Spec, ABC):
 
     Scores add and scale: ``LogScore() + 10 * RankCvM()`` is a :class:`Sum` whose terms are reported one by one.
     A score of your own needs ``needs`` and ``__call__`` (or :class:`RowScore` and ``rows``), written with torch
-    so that the generic solver can differentiate it.
+    so that the generic solver can differentiate it. One that cannot be differentiated, such as a count, says
+    ``smooth = False``: the weights of a :class:`~drystone.Mixture` are then searched.
 
     Attributes:
         needs: the statistics of the stacked posterior it looks at: of log_q, rank, mean, moments, interval, draws.
@@ -106,7 +107,23 @@ class RowScore(Score):
 
     def __call__(self, q: View) -> Tensor:
         """Return Σ_n a_n rows_n."""
-        return q.mean_of(self.rows)
+        return q.mean_of(self._checked_rows)
+
+    def _checked_rows(self, q: View) -> Tensor:
+        """Return the score of each row; raise unless it is a number per row, in torch."""
+        rows = self.rows(q)
+        if not isinstance(rows, Tensor):
+            raise TypeError(
+                f"`rows` of {self!r} must return a torch tensor, (N,); got {type(rows).__name__}. Compute with "
+                "torch what the view gives, so that it can be differentiated; or set `smooth = False` and return "
+                "torch.as_tensor(...)."
+            )
+        if rows.shape != q.row_weights.shape:
+            raise ValueError(
+                f"`rows` of {self!r} must return one number per row, ({len(q.row_weights)},); got "
+                f"{tuple(rows.shape)}. Average over the parameters: .mean(1)."
+            )
+        return rows
 
     def on_samples(self, q: View, weightings: np.ndarray) -> np.ndarray:
         """Return Σ_n a_n rows_n for each sample, (2B,)."""

@@ -31,7 +31,7 @@ from drystone.solvers.projected_gradient import ProjectedGradient
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.rank import ConvexConcave
 from drystone.solvers.solver import Solution, Solver, Status
-from drystone.table import Table
+from drystone.table import Table, blocks
 
 __all__ = [
     "BEST",
@@ -124,8 +124,8 @@ def choose(
     order = []
     for fitted_on, left_out in split_folds(table.N, folds, seed):
         order.append(left_out)
-        judged_on = table.select(rows=left_out)
-        for name, candidate in candidates(table.select(rows=fitted_on)).items():
+        judged_on = blocks.part(table, rows=left_out)
+        for name, candidate in candidates(blocks.part(table, rows=fitted_on)).items():
             parts.setdefault(name, []).append(view_of(candidate.form, candidate.params, judged_on))
     rows = table.select(rows=np.concatenate(order))
     with torch.no_grad():

@@ -18,7 +18,7 @@ from drystone.solvers.log_score import SQP
 from drystone.solvers.projected_gradient import ProjectedGradient, soft_width
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.rank import ConvexConcave
-from drystone.solvers.solver import Solution, Solver, Status, needs_critic
+from drystone.solvers.solver import Solution, Solver, Status, differentiable, needs_critic
 from drystone.table import Table
 from drystone.table.inputs import flat_data, spread_or_one
 
@@ -132,7 +132,7 @@ def _train(
     softness = 0.0 if score.smooth else soft_width(fitted_on)
     for _ in range(form.epochs):
         optimiser.zero_grad()
-        score(form.combine(network, fitted_on, softness)).backward()
+        differentiable(score, form.combine(network, fitted_on, softness)).backward()
         optimiser.step()
         loss = held_out_loss()
         stopping.update(loss, state)

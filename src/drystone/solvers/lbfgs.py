@@ -21,8 +21,8 @@ from drystone.forms.sample import STRUCTURES
 from drystone.scores import Score
 from drystone.solvers.choice import Candidate, choose, do_little, kept
 from drystone.solvers.projected_gradient import soft_width
-from drystone.solvers.solver import Solution, Solver, Status, needs_critic
-from drystone.table import Table
+from drystone.solvers.solver import Solution, Solver, Status, differentiable, needs_critic
+from drystone.table import Table, blocks
 from drystone.table.inputs import spread_or_one
 
 __all__ = ["LBFGS", "Coordinates", "best_member"]
@@ -202,7 +202,8 @@ class Descent:
     def _fitted(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the softened score and its gradient."""
         point = torch.tensor(x, requires_grad=True)
-        loss = self.score(self.form.combine(self.coordinates.params(point), self.table, self.softness)) / self.size
+        view = self.form.combine(self.coordinates.params(point), self.table, self.softness)
+        loss = differentiable(self.score, view) / self.size
         (gradient,) = torch.autograd.grad(loss, point)
         return loss.item(), gradient.numpy()
 
@@ -212,5 +213,5 @@ def best_member(table: Table, form: SampleAggregation, score: Score) -> int:
     d = table.d
     alone = {"offset": torch.zeros(d, dtype=torch.float64), "matrix": torch.eye(d, dtype=torch.float64)[None]}
     with torch.no_grad():
-        losses = [float(score(form.combine(alone, table.select(members=[k])))) for k in range(table.K)]
+        losses = [float(score(form.combine(alone, blocks.part(table, [k])))) for k in range(table.K)]
     return int(np.argmin(losses))

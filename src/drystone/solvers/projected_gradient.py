@@ -26,7 +26,7 @@ from drystone.solvers.simplex.newton import (
     newton_simplex,
 )
 from drystone.solvers.simplex.row_sum import RowSum, coarse
-from drystone.solvers.solver import Solution, Solver, Status, needs_critic, tolerance
+from drystone.solvers.solver import Solution, Solver, Status, differentiable, needs_critic, tolerance
 from drystone.table import Table, blocks
 
 __all__ = ["ProjectedGradient", "differentiated", "simplex_starts", "single_member_scores", "soft_width"]
@@ -69,7 +69,7 @@ def _best_alone(table: Table, score: Score, form: SimplexForm) -> int:
 def _single_member_scores(block: Table, score: Score, form: SimplexForm) -> tuple[np.ndarray]:
     whole = torch.ones(1, dtype=torch.float64)
     with torch.no_grad():
-        views = (form.combine({"weights": whole}, block.select(members=[k])) for k in range(block.K))
+        views = (form.combine({"weights": whole}, blocks.part(block, [k])) for k in range(block.K))
         return (np.array([float(score(view)) for view in views]),)
 
 
@@ -98,11 +98,14 @@ def _derivatives(
 ) -> tuple[Any, ...]:
     """Return S(w), ∇S(w), and ∇²S(w), one row per member."""
     weights = torch.as_tensor(w).requires_grad_(max(orders) > 0)
-    value = score(form.combine({"weights": weights}, block, softness))
+    view = form.combine({"weights": weights}, block, softness)
+    # Of one member, and of a score that is searched, the value may be the same for all weights.
+    must_have_gradient = max(orders) > 0 and score.smooth and len(w) > 1
+    value = differentiable(score, view) if must_have_gradient else score(view)
     found: list[Any] = [float(value.detach())] if 0 in orders else []
     if max(orders) > 0:
         gradient = torch.zeros_like(weights, requires_grad=False)
-        if value.requires_grad:  # else the same for all weights, as of one member
+        if value.requires_grad:
             (gradient,) = torch.autograd.grad(value, weights, create_graph=2 in orders)
         if 1 in orders:
             found.append(gradient.detach().numpy())

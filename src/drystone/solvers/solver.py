@@ -8,14 +8,17 @@ from enum import Enum
 from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from drystone._spec import Spec
-from drystone.forms import Form
+from drystone.errors import IntractableError
+from drystone.forms import Form, View
 from drystone.scores import RowScore, Score
 from drystone.solvers.simplex.newton import Minimum
 from drystone.table import Table
 
-__all__ = ["Solution", "Solver", "Status", "needs_critic", "tolerance"]
+__all__ = ["Solution", "Solver", "Status", "differentiable", "needs_critic", "tolerance"]
 
 F = TypeVar("F", bound=Form)
 S = TypeVar("S", bound=Score)
@@ -178,6 +181,22 @@ def needs_critic(score: Score) -> str:
         if term.adversarial:
             return f"{type(term).__name__} has no gradient of its own; leave `solver` out, or use Minimax"
     return ""
+
+
+def differentiable(score: Score, view: View) -> Tensor:
+    """Return the score of a view whose parameters have gradients; raise if one of its terms has none.
+
+    Comparisons, rounding, ``.detach()`` and ``.numpy()`` lose it, and the parameters would be left where they are.
+    """
+    values = [coefficient * term(view) for coefficient, term in score.terms]
+    for value, (_, term) in zip(values, score.terms, strict=True):
+        if not value.requires_grad:
+            raise IntractableError(
+                f"{term!r} has no gradient in what is fitted: comparisons, rounding, .detach() and .numpy() lose "
+                "it. Write it with torch operations that can be differentiated; or set `smooth = False` in "
+                f"{type(term).__name__} and stack a Mixture(), whose weights are then searched."
+            )
+    return torch.stack(values).sum()
 
 
 def tolerance(tol: float, score: Score, value: float) -> float:

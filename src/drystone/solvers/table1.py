@@ -14,9 +14,9 @@ from drystone.forms import (
     IntervalAggregation,
     LikelihoodMixture,
     LocalMixture,
-    Mixture,
     Product,
     SampleAggregation,
+    SimplexForm,
 )
 from drystone.scores import SCORES, Score
 from drystone.solvers.gating import Gating
@@ -49,7 +49,7 @@ EXACT: dict[tuple[type[Form], type[Score]], Solver] = {
 }
 # … and each form's own for all other scores and for sums.
 GENERIC: dict[type[Form], Solver] = {
-    Mixture: ProjectedGradient(),
+    SimplexForm: ProjectedGradient(),
     LocalMixture: Gating(),
     SampleAggregation: LBFGS(),
     IntervalAggregation: InteriorPoint(),

@@ -97,7 +97,7 @@ class Stacking:
     @classmethod
     def single(
         cls,
-        names: Sequence[str],
+        names: Sequence[str] | Table,
         member: int | str,
         *,
         parameters: Sequence[str] = (),
@@ -106,7 +106,7 @@ class Stacking:
         """Return one member alone, as a mixture that was not fitted: its loss is NaN, and it has no solver.
 
         Args:
-            names: of all members.
+            names: of all members, or a table of them.
             member: its position or its name.
             parameters: the names of θ, for a posterior.
             score: evaluated unless another is passed.
@@ -115,9 +115,14 @@ class Stacking:
             >>> Stacking.single(["left", "right"], "right").weights
             array([0., 1.])
         """
-        names = tuple(names)
-        if isinstance(member, str) and member not in names:
-            raise ValueError(f"`member` must be the name of a member; got {member!r}, not one of {names[:5]}….")
+        names, parameters = _names_of(names, parameters)
+        known = member in names if isinstance(member, str) else -len(names) <= member < len(names)
+        if not known:
+            listed = ", ".join(names[:5]) + ("…" if len(names) > 5 else "")
+            raise ValueError(
+                f"`member` must be the name or the position of one of {len(names)} members ({listed}); got "
+                f"{member!r}."
+            )
         weights = np.zeros(len(names))
         weights[names.index(member) if isinstance(member, str) else member] = 1.0
         return cls._given(weights, names, parameters, score)
@@ -125,7 +130,7 @@ class Stacking:
     @classmethod
     def uniform(
         cls,
-        names: Sequence[str],
+        names: Sequence[str] | Table,
         *,
         members: Sequence[str] | None = None,
         parameters: Sequence[str] = (),
@@ -134,7 +139,7 @@ class Stacking:
         """Return all members with the same weight, as a mixture that was not fitted; see :meth:`single`.
 
         Args:
-            names: of all members.
+            names: of all members, or a table of them.
             members: names of those that share the weight; None for all.
             parameters: the names of θ, for a posterior.
             score: evaluated unless another is passed.
@@ -143,6 +148,7 @@ class Stacking:
             >>> Stacking.uniform(["left", "right"]).weights
             array([0.5, 0.5])
         """
+        names, parameters = _names_of(names, parameters)
         sharing = np.array([members is None or name in members for name in names])
         return cls._given(sharing / max(sharing.sum(), 1), names, parameters, score)
 
@@ -335,3 +341,12 @@ def losses(view: View, score: Score) -> tuple[float, dict[str, float]]:
         key = repr(term) if repr(term) not in terms else f"{term!r} ({len(terms) + 1})"
         terms[key] = value
     return sum(c * value for (c, _), value in zip(score.terms, values, strict=True)), terms
+
+
+def _names_of(names: Sequence[str] | Table, parameters: Sequence[str]) -> tuple[tuple[str, ...], Sequence[str]]:
+    """Return the names of members, or those of a table, and with these its parameters unless others are named."""
+    if isinstance(names, Table):
+        return names.names, parameters or names.parameters
+    if isinstance(names, str):
+        raise TypeError(f"`names` must be the names of all members, or a table of them; got {names!r}.")
+    return tuple(names), parameters

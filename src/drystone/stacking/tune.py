@@ -11,10 +11,10 @@ import pandas as pd
 from drystone.estimate import mean_over_folds, split_folds
 from drystone.forms import Form, Mixture
 from drystone.scores import LogScore, Score
-from drystone.stacking.checks import check_provided, check_tractable
+from drystone.stacking.checks import check_provided, check_tractable, required_statistics
 from drystone.stacking.result import Stacking
 from drystone.stacking.stack import stack
-from drystone.table import Table
+from drystone.table import Table, blocks
 
 __all__ = ["Tuned", "tune"]
 
@@ -72,12 +72,15 @@ def tune(
         raise ValueError("`grid` must hold at least one value; got none.")
     check_tractable(form, metric)
     check_provided(table, form, metric)
+    scores = [make(value) for value in grid]
+    needs = frozenset().union(*(required_statistics(form, score) for score in (metric, *scores)))
+    table = blocks.derived(table, needs)
     losses, shares = np.empty((len(grid), folds)), np.empty(folds)
     for fold, (fit_rows, left_out) in enumerate(split_folds(table.N, folds, seed)):
-        fitted_on, judged_on = table.select(rows=fit_rows), table.select(rows=left_out)
+        fitted_on, judged_on = blocks.part(table, rows=fit_rows), blocks.part(table, rows=left_out)
         shares[fold] = table.row_weights[left_out].sum()
-        for i, value in enumerate(grid):
-            fit = stack(fitted_on, form, make(value), seed=seed)
+        for i, score in enumerate(scores):
+            fit = stack(fitted_on, form, score, seed=seed)
             losses[i, fold] = fit.evaluate(judged_on, metric)["loss"]
     average = [mean_over_folds(row, shares) for row in losses]
     values = np.array([estimate.value for estimate in average])
@@ -88,5 +91,5 @@ def tune(
         )
     errors = [estimate.se for estimate in average]
     frame = pd.DataFrame({"value": list(grid), "metric": values, "se": errors})
-    best = grid[int(np.nanargmin(values))]
-    return Tuned(best, stack(table, form, make(best), seed=seed), frame)
+    best = int(np.nanargmin(values))
+    return Tuned(grid[best], stack(table, form, scores[best], seed=seed), frame)

@@ -14,7 +14,7 @@ import numpy as np
 
 from drystone.table.inputs import Selection
 from drystone.table.sources import BlockRows, MemoryRows
-from drystone.table.statistics import POINT_ARRAYS, Key, as_arguments, axes_of, columns_for
+from drystone.table.statistics import POINT_ARRAYS, Key, as_arguments, axes_of, columns_for, derivable
 
 if TYPE_CHECKING:
     from drystone._parallel import Executor
@@ -24,14 +24,17 @@ __all__ = [
     "bytes_per_row",
     "cached",
     "concatenated",
+    "derived",
     "each",
     "extract",
     "held",
     "in_memory",
     "load",
     "memory_limit",
+    "part",
     "point_arrays",
     "prepare",
+    "sliced_draws",
     "statistic_of_all_rows",
     "total",
     "with_own_cache",
@@ -132,6 +135,30 @@ def load(table: Table, needs: Iterable[str] | None = None) -> Table:
     source.check_size(table.N * source.bytes_per_row(needs), "what is needed of all rows")
     # It is needed here, so it does not go through the workers.
     return extract(table._with(source.reading(needs, None), table._weights), needs, slice(None))
+
+
+def part(table: Table, members: Selection = None, rows: Selection = None) -> Table:
+    """Return some members and rows to look at for a while: of a table in memory, arrays are copied when used.
+
+    All arrays of ``table`` stay in memory with the one that is returned.
+    """
+    source = table._source
+    return table._part(members, rows, source.part if isinstance(source, MemoryRows) else source.select)
+
+
+def derived(table: Table, needs: Iterable[str]) -> Table:
+    """Return the same table, ranks and moments derived from draws if needed: its parts then take them from it."""
+    source = table._source
+    if isinstance(source, MemoryRows):
+        for key in derivable(needs, source.keys):
+            source.statistic(key)
+    return table
+
+
+def sliced_draws(table: Table) -> Any:
+    """Return the draws, (K, N, S, d), as anything that slices to NumPy along its first axis."""
+    source = table._source
+    return source.sliced_draws if isinstance(source, MemoryRows) else table.draws
 
 
 def extract(table: Table, needs: Iterable[str], rows: Selection) -> Table:

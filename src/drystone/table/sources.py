@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -61,27 +61,25 @@ class MemoryRows:
             self._statistics[key] = np.stack(derived)
         return self._statistics[key]
 
+    @property
+    def sliced_draws(self) -> Any:
+        """The draws, (K, N, S, d), as anything that slices to NumPy along its first axis."""
+        return self._statistics["draws"]
+
     def draws_by_member(self) -> Iterator[np.ndarray]:
         """Yield the draws of each member, (N, S, d)."""
-        draws = self._statistics["draws"]
+        draws = self.sliced_draws
         return (np.asarray(draws[k]) for k in range(draws.shape[0]))
 
     def select(self, members: np.ndarray | None, rows: Selection) -> tuple[MemoryRows, Index]:
         """Return some members (None for all) and rows, and the positions of these rows."""
+        part, n = self.part(members, rows)
+        return MemoryRows(part.N, part._arrays, dict(part._statistics)), n
+
+    def part(self, members: np.ndarray | None, rows: Selection) -> tuple[MemoryRows, Index]:
+        """Return the same to look at for a while: statistics are copied when they are first used."""
         n = positions("rows", rows, range(self.N))
-
-        def part(array: Any) -> np.ndarray:
-            if not isinstance(array, np.ndarray):  # in files: read member by member
-                chosen = range(array.shape[0]) if members is None else members
-                return np.stack([np.asarray(array[int(k)])[n] for k in chosen])
-            # All in C order: sums go along memory, and in another layout their last digits would be others.
-            if rows is None:
-                return array if members is None else array[members]
-            return array.take(n, 1) if members is None else array[np.ix_(members, n)]
-
-        arrays = self._arrays if rows is None else {name: array[n] for name, array in self._arrays.items()}
-        statistics = {key: part(array) for key, array in self._statistics.items()}
-        return MemoryRows(len(n), arrays, statistics), n
+        return PartRows(self, members, None if rows is None else n), n
 
     def only(self, columns: Iterable[Key]) -> MemoryRows:
         """Return the same rows with these statistics alone."""
@@ -297,6 +295,70 @@ class BlockRows(MemoryRows):
         """Return some members (None for all) and rows, which are read when they are used, and where these are."""
         stored, index = self._stored.select(members, rows)
         return BlockRows(stored), index
+
+    def part(self, members: np.ndarray | None, rows: Selection) -> tuple[BlockRows, Index]:
+        """Return the same, since nothing is copied."""
+        return self.select(members, rows)
+
+
+class PartRows(MemoryRows):
+    """A part of rows in memory. Statistics are copied when they are first used, draws one member at a time.
+
+    Args:
+        whole: the rows of all members, which stay in memory with this.
+        members: positions of those to use; None for all.
+        rows: positions of those to use; None for all.
+    """
+
+    def __init__(self, whole: MemoryRows, members: np.ndarray | None, rows: np.ndarray | None) -> None:
+        self._whole, self._members, self._rows = whole, members, rows
+        arrays = whole._arrays if rows is None else {name: array[rows] for name, array in whole._arrays.items()}
+        part = partial(_part, whole._statistics, members, rows)
+        super().__init__(whole.N if rows is None else len(rows), arrays, _ReadOnce(whole.keys, part))
+
+    @property
+    def sliced_draws(self) -> Any:
+        """The draws, (K, N, S, d), by member."""
+        if self._rows is not None:
+            return self._statistics["draws"]
+        draws = self._whole.sliced_draws
+        return draws if self._members is None else _ChosenMembers(draws, self._members)
+
+
+def _part(
+    statistics: Mapping[Key, Any], members: np.ndarray | None, rows: np.ndarray | None, key: Key
+) -> np.ndarray:
+    """Return some members (None for all) and rows of a statistic; one in files is read member by member."""
+    array = statistics[key]
+    if not isinstance(array, np.ndarray):
+        chosen = range(array.shape[0]) if members is None else members
+        return np.stack([np.asarray(array[int(k)])[slice(None) if rows is None else rows] for k in chosen])
+    # All in C order: sums go along memory, and in another layout their last digits would be others.
+    if rows is None:
+        return array if members is None else array[members]
+    return array.take(rows, 1) if members is None else array[np.ix_(members, rows)]
+
+
+@dataclass(frozen=True)
+class _ChosenMembers:
+    """Some members of draws, nothing of which is copied.
+
+    Attributes:
+        draws: of all members, (K', N, S, d).
+        members: positions in them, (K,).
+    """
+
+    draws: Any
+    members: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(K, N, S, d)."""
+        return len(self.members), *self.draws.shape[1:]
+
+    def __getitem__(self, k: int) -> np.ndarray:
+        """Return the draws of one member, (N, S, d)."""
+        return np.asarray(self.draws[int(self.members[k])])
 
 
 class _ReadOnce(MutableMapping[K, Any]):

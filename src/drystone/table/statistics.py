@@ -215,6 +215,19 @@ def columns_for(needs: Iterable[str], held: Collection[Key]) -> set[Key]:
     return columns
 
 
+def derivable(needs: Iterable[str], held: Collection[Key]) -> list[Key]:
+    """Return the statistics, other than quantiles, that draws give for the capabilities needed and are not held.
+
+    Example:
+        >>> derivable({"moments", "log_q"}, ["log_q", "draws"]), derivable({"rank"}, ["rank", "draws"])
+        (['mean', 'cov'], [])
+    """
+    if "draws" not in held:
+        return []
+    names = [name for need in needs for name in CAPABILITIES[need] if name not in held and name != "quantiles"]
+    return [name for name in dict.fromkeys(names) if SCHEMA[name].from_draws is not None]
+
+
 def capabilities(held: Collection[Key]) -> frozenset[str]:
     """Return what a table that holds these statistics can provide."""
     return frozenset(need for need in CAPABILITIES if columns_for([need], held))

@@ -371,11 +371,15 @@ class Table:
             members: by name, position, mask or slice; None for all.
             rows: by position, mask or slice; None for all. Of a table on disk in increasing order.
         """
+        return self._part(members, rows, self._source.select)
+
+    def _part(self, members: Selection, rows: Selection, select: Callable[..., tuple[Any, Any]]) -> Table:
+        """Return some members and rows, for which ``select`` finds the source and where the rows are."""
         k = positions("members", members, self.names)
         all_members = np.array_equal(k, np.arange(self.K))
         if rows is None and all_members:
             return self  # tables never change, and what was derived need not be derived again
-        source, where = self._source.select(None if all_members else k, rows)
+        source, where = select(None if all_members else k, rows)
         weights = self._weights
         if rows is not None and self.weighted and weights is not None:
             weights = weights[where]
