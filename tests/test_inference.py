@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import drystone as ds
-from drystone import inference as module
+from drystone.inference import one_call as module
 from helpers.tiny_inference import ROWS, shrink
 
 BOX = ([0.0, -1.0], [2.0, 3.0])
@@ -89,7 +89,7 @@ def test_without_a_test_the_comparison_is_cross_fitted(inferred):
 
 def test_the_report_shows_the_posterior_at_the_data_and_says_whose_the_weights_are(inferred, rows, tmp_path):
     text = inferred.report(tmp_path / "report.html", at=rows[1][0]).read_text()
-    for words in ("the observation", "held-out simulation 0", "trained again on all of them"):
+    for words in ("Your observation", "held-out simulation 0", "trained again on all of them"):
         assert words in text
     assert str(inferred.advice)
 
@@ -113,8 +113,8 @@ def test_members_that_are_worse_after_the_second_training_stay_as_they_were(post
     member = posteriors_alone.held_out["nsf-000"]
     spoilt = replace(member, flow=replace(member.flow, parameters=member.flow.parameters + np.float32(0.5)))
     first, second = (ds.Ensemble([each]) for each in (member, spoilt))
-    assert module._no_worse(first, second, *rows)[0] is member
-    assert module._no_worse(second, first, *rows)[0] is member
+    assert module.no_worse(first, second, *rows)[0] is member
+    assert module.no_worse(second, first, *rows)[0] is member
 
 
 def test_a_test_set_is_for_the_refitted_members(posteriors_alone):

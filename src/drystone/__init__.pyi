@@ -11,7 +11,7 @@ from .errors import (
     StaleError,
 )
 from .forms import Form, IntervalAggregation, LikelihoodMixture, LocalMixture, Mixture, Product, SampleAggregation
-from .inference import Inference, infer
+from .inference import Inference, Refinement, infer, refine
 from .likelihood import normalize
 from .posterior import StackedPosterior
 from .scores import (
@@ -60,6 +60,7 @@ __all__ = [
     "Product",
     "RankCvM",
     "RankMoments",
+    "Refinement",
     "RowScore",
     "SampleAggregation",
     "SamplingError",
@@ -83,6 +84,7 @@ __all__ = [
     "infer",
     "normalize",
     "plots",
+    "refine",
     "report",
     "scores",
     "simulate",

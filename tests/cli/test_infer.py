@@ -36,7 +36,7 @@ def test_files_with_bounds_become_a_report_with_the_posterior_at_the_data(tmp_pa
     assert main([*arguments, "--parameters", "a,b", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     report = (tmp_path / "mine" / "inference" / "report.html").read_text()
-    assert "the observation" in report
+    assert "Your observation" in report
     assert set(result["weights"]) <= {"nsf-000", "nle-maf-000"}
     assert ds.Table.load(tmp_path / "mine" / "inference" / "stacking" / "table.zarr").parameters == ("a", "b")
 

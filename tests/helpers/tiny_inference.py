@@ -1,7 +1,7 @@
 """Inference with small networks, few rows and few points: what is tested is the way, not the quality."""
 
 import drystone as ds
-from drystone import inference
+from drystone.inference import one_call as inference
 
 SWEEP = ds.Sweep(
     transforms=(1, 1), units=(12, 12), layers=(0, 0), bins=(4, 4), batch_size=(50, 50), learning_rate=(0.02, 0.02)

@@ -103,7 +103,7 @@ def infer(
         test, task = None, None
         if files is not None:
             simulations = files
-            prior, names = (_numbers("--lower", lower), _numbers("--upper", upper)), _names(parameters)
+            prior, names = bounds(lower, upper), _names(parameters)
         else:
             config = configuration(run)
             loaded = outputs.load_simulations(run, config)
@@ -168,6 +168,11 @@ def rows_of_run(
     """Return the simulations of a run to train and stack on, and those to test on."""
     first = simulations.row < config.simulate.train + config.simulate.stack
     return (simulations.theta[first], simulations.y[first]), (simulations.theta[~first], simulations.y[~first])
+
+
+def bounds(lower: str | None, upper: str | None) -> tuple[list[float], list[float]]:
+    """Return the bounds of a uniform prior, as they were typed."""
+    return _numbers("--lower", lower), _numbers("--upper", upper)
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -26,8 +26,8 @@ __all__ = ["cli", "main"]
 
 # In the order of the work. Each is the function of that name in drystone/cli/NAME.py.
 COMMANDS = (
-    "demo", "infer", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "tasks",
-    "completion",
+    "demo", "infer", "simulate", "train", "tabulate", "stack", "compare", "sample", "report", "refine",
+    "tasks", "completion",
 )  # fmt: skip
 
 OK, ERROR, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -69,6 +69,7 @@ def cli() -> None:
       drystone tabulate RUN                         table.zarr
       drystone stack RUN --score "log + 10*rank"    fits/
       drystone report RUN                           report.html
+      drystone refine RUN --at observed.npy         refined/: more simulations at your observation
 
     Already have K log densities, from any library? Begin with `drystone stack table.zarr`.
     """  # noqa: D301  (click reads the \b)

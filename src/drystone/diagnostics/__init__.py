@@ -8,6 +8,7 @@ from drystone.diagnostics.disagreement import Disagreement, disagreement
 from drystone.diagnostics.faults import Fault, Faults, faults
 from drystone.diagnostics.in_distribution import InDistribution, in_distribution
 from drystone.diagnostics.lc2st import LC2ST, lc2st
+from drystone.diagnostics.local_calibration import Change, LocalCalibration, local_calibration
 from drystone.diagnostics.null import Check
 from drystone.diagnostics.observation import PosteriorAt
 from drystone.diagnostics.predictive import Predictive, predictive
@@ -20,12 +21,14 @@ __all__ = [
     "LC2ST",
     "Band",
     "Calibration",
+    "Change",
     "Check",
     "CredibleSet",
     "Disagreement",
     "Fault",
     "Faults",
     "InDistribution",
+    "LocalCalibration",
     "PosteriorAt",
     "Predictive",
     "Ranks",
@@ -38,6 +41,7 @@ __all__ = [
     "faults",
     "in_distribution",
     "lc2st",
+    "local_calibration",
     "predictive",
     "rank_ecdf",
     "ranks",

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from drystone.diagnostics.credible_sets import CredibleSet, credible_set
 from drystone.diagnostics.disagreement import Disagreement, disagreement
 from drystone.diagnostics.in_distribution import InDistribution, in_distribution
+from drystone.diagnostics.local_calibration import Change
 from drystone.diagnostics.predictive import Predictive, Summary, predictive
 from drystone.errors import IntractableError
 
@@ -40,6 +41,7 @@ class PosteriorAt:
         credible_set: that contains θ with probability at least 1 − alpha, whatever the members; None without a
             reference, or without a density.
         predictive: whether data simulated from the posterior look like the observation; None without a simulator.
+        change: what a refinement there changed (:func:`drystone.refine`); None without one.
         missing: what cannot be answered, and why, one sentence each.
 
     Example:
@@ -62,6 +64,7 @@ class PosteriorAt:
     disagreement: Disagreement | None = None
     credible_set: CredibleSet | None = None
     predictive: Predictive | None = None
+    change: Change | None = None
     missing: tuple[str, ...] = ()
 
     @property
@@ -95,7 +98,7 @@ class PosteriorAt:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The answers in words, and what is missing."""
-        answers = (self.in_distribution, self.disagreement, self.credible_set, self.predictive)
+        answers = (self.in_distribution, self.disagreement, self.credible_set, self.predictive, self.change)
         sentences = [str(answer) for answer in answers if answer is not None]
         if self.credible_set is not None and self.in_distribution is not None and self.in_distribution.alarm:
             sentences.append(

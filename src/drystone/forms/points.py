@@ -200,7 +200,8 @@ class _Pool:
         values = self.source.at(theta)
         likelihood = np.array([member.is_likelihood for member in self.source.members])
         log_g = self.form.log_target(self.w, values, likelihood)
-        return log_g, np.where(log_g == -np.inf, -np.inf, log_g - values.log_r)
+        with np.errstate(invalid="ignore"):  # r may be 0 where the target is
+            return log_g, np.where(log_g == -np.inf, -np.inf, log_g - values.log_r)
 
     def resampled(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws, (n, d): resampled by weight, repeats moved apart."""

@@ -13,12 +13,14 @@ from drystone.diagnostics.null import ALARM, DOUBT, Check
 from drystone.plots.palette import Style
 from drystone.report.pictures import Picture, pair_picture
 from drystone.report.posteriors import Observation
-from drystone.report.tables import Cell, Grid, grid, number
+from drystone.report.tables import Cell, Grid, grid, number, with_error
 
 __all__ = ["Answer", "YourObservation", "your_observation"]
 
 # Members that are listed by weight.
 LISTED = 8
+# The posterior that a refinement began with, in pictures.
+BEFORE = "before refinement"
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class YourObservation:
     Attributes:
         tone: of the headline.
         headline: one sentence.
-        answers: to the four questions.
+        answers: to the four questions and, after a refinement, to a fifth.
         estimates: mean, spread and intervals of each parameter.
         weights: of the members in use there; None for forms without.
         picture: pair plot of the draws.
@@ -73,7 +75,7 @@ def your_observation(here: PosteriorAt, name: str, styles: Mapping[str, Style]) 
     """
     answers = tuple(
         replace(answer, text=re.sub(r"(?<![\w\]])-(?=\d)", "−", answer.text))
-        for answer in (_on_data(here), _on_members(here), _on_set(here), _on_predictions(here))
+        for answer in (_on_data(here), _on_members(here), _on_set(here), _on_predictions(here), *_on_change(here))
     )
     tones = [answer.tone for answer in answers]
     if "worse" in tones:
@@ -84,9 +86,11 @@ def your_observation(here: PosteriorAt, name: str, styles: Mapping[str, Style]) 
         tone, headline = "unknown", "Nothing was checked at your observation."
     else:
         tone, headline = "better", "Nothing speaks against this posterior at your observation."
-    picture = pair_picture(
-        Observation("your observation", {name: here.draws}, bounds=here.bounds), here.parameters, styles
-    )
+    draws = {name: here.draws}
+    if here.change is not None:
+        draws, styles = {BEFORE: here.change.draws, **draws}, {**styles, BEFORE: styles["members"]}
+    observation = Observation("your observation", draws, bounds=here.bounds)
+    picture = pair_picture(observation, here.parameters, styles)
     return YourObservation(tone, headline, answers, _estimates(here), _weights(here), picture)
 
 
@@ -178,6 +182,36 @@ def _on_predictions(here: PosteriorAt) -> Answer:
         grid("Your data and data from the posterior", head, rows),
         note,
     )
+
+
+def _on_change(here: PosteriorAt) -> list[Answer]:
+    """Return what a refinement changed, if there was one."""
+    change = here.change
+    if change is None:
+        return []
+    rows = []
+    for j, name in enumerate(here.parameters):
+        columns = (draws[:, j] for draws in (change.draws, here.draws))
+        moments = [f"{number(column.mean())} ± {number(column.std())}" for column in columns]
+        p_values = (calibration.p_values[j] for calibration in (change.before, change.after))
+        rows.append([name, *moments, *(Cell(_p(p), p) for p in p_values)])
+    head = ("parameter", "before", "refined", "p before", "p refined")
+    gain = change.gain
+    tone = "better" if gain.value > 2 * gain.se else "worse" if gain.value < -2 * gain.se else "mixed"
+    mark = {"better": "It is better", "worse": "It is worse", "mixed": "No clear difference"}[tone]
+    after = "calibrated" if change.after.p_value >= DOUBT else "not calibrated"
+    text = (
+        f"{change.simulations:,} further simulations where the posterior is: the log score near your observation "
+        f"changed by {with_error(gain, '+')} nats, on {len(change.after.ranks)} of them that no member was "
+        f"trained on, and the refined posterior is {after} there (p = {_p(change.after.p_value)})."
+    )
+    note = (
+        "Means and standard deviations at your observation. p tests whether the truths of held-out simulations "
+        "near it have uniform ranks (posterior SBC): small is miscalibrated. The log score is higher where the "
+        "posterior gives the truth more probability; 1 nat is a factor of 2.7."
+    )
+    table = grid("Before and after", head, rows)
+    return [Answer("What did the refinement change?", tone, mark, text, table, note)]
 
 
 def _null(null: np.ndarray) -> tuple[float, str]:

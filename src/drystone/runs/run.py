@@ -28,6 +28,9 @@ INFERENCE = "inference"
 TABLES = (f"{INFERENCE}/stacking", f"{INFERENCE}/test")
 OF_INFERENCE = (INFERENCE, *(f"{INFERENCE}/{name}" for name in ("members", "likelihoods", "refitted")), *TABLES)
 
+# Directories of `drystone refine`, one per observation.
+REFINED = "refined"
+
 # Names of the temporary files of `drystone._files.replacing`.
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.(tmp|old)")
 
@@ -139,7 +142,8 @@ class Run:
             os.replace(staged, self.config_file)
         for place in (self.path, *self.path.glob(".new-*")):
             below = ("members", "likelihoods", "fits", *PARTS, *OF_INFERENCE, *(f"{t}/{PARTS[1]}" for t in TABLES))
-            for directory in (place, *(place / name for name in below)):
+            of_refinements = place.glob(f"{REFINED}/*"), place.glob(f"{REFINED}/*/refitted")
+            for directory in (place, *(place / name for name in below), *of_refinements[0], *of_refinements[1]):
                 for path in () if directory.is_symlink() else directory.glob(".*"):
                     if TEMPORARY.fullmatch(path.name):
                         remove(path)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from drystone.runs.config import Config
 if TYPE_CHECKING:
     from drystone import Simulations, Stacking, Task
 
-__all__ = ["bounds_of", "load_task", "parameters_of", "prior_is_data", "prior_of", "with_prior"]
+__all__ = ["bounds_of", "load_simulator", "load_task", "parameters_of", "prior_is_data", "prior_of", "with_prior"]
 
 
 def load_task(config: Config, trust: bool = False) -> Task:
@@ -40,17 +40,33 @@ def load_task(config: Config, trust: bool = False) -> Task:
             f"the task {name!r} of config.toml is code, which is not run unless you say so: add --trust if you "
             "trust this directory."
         )
-    module, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:  # `python -m` has the working directory there, the `drystone` command has not
-        sys.path.append(os.getcwd())
-    try:
-        imported = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"the task {name!r} cannot be imported: {error}.") from error
+    imported = _imported("task", name)
     instance = imported() if isinstance(imported, type) else imported
     if not isinstance(instance, ds.Task):
         raise TypeError(f"{name!r} must be a drystone.Task or a subclass; got {imported!r}.")
     return instance
+
+
+def load_simulator(name: str) -> Any:
+    """Return the simulator ``module:function``, or a task, whose name the user has typed."""
+    if ":" not in name:
+        return ds.tasks.get(name)
+    imported = _imported("simulator", name)
+    simulator = imported() if isinstance(imported, type) else imported
+    if not (isinstance(simulator, ds.Task) or callable(simulator)):
+        raise TypeError(f"{name!r} must be a function (theta, rng) -> y, or a drystone.Task; got {imported!r}.")
+    return simulator
+
+
+def _imported(what: str, name: str) -> Any:
+    """Return the object ``module:attribute``."""
+    module, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path:  # `python -m` has the working directory there, the `drystone` command has not
+        sys.path.append(os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"the {what} {name!r} cannot be imported: {error}.") from error
 
 
 def prior_of(config: Config, trust: bool) -> object:

@@ -120,6 +120,7 @@ class Ensemble(Sequence[M], Generic[M]):
         *,
         embedding: Callable[[], nn.Module] | None = None,
         augment: Augment | None = None,
+        row_weights: ArrayLike | None = None,
         device: str = "cpu",
         workers: int | None = None,
         client: Executor | None = None,
@@ -141,6 +142,8 @@ class Ensemble(Sequence[M], Generic[M]):
                 continues; if there are members of other rows, :class:`~drystone.StaleError` is raised.
             embedding: Makes the embedding module, for members that were trained with one.
             augment: The function that the members were trained with, if they were: it is called again.
+            row_weights: Weights ≥ 0 of the rows, (N,), for simulations from a proposal: every epoch draws as many
+                rows as there are, each in proportion to its weight. ``None`` for each row once.
             device: Device on which torch trains.
             workers: As in :func:`drystone.train`.
             client: As in :func:`drystone.train`.
@@ -160,7 +163,9 @@ class Ensemble(Sequence[M], Generic[M]):
             if name not in self.names:
                 raise ValueError(unknown("member", name, self.names))
         chosen: list[Any] = [self[self.names.index(name)] for name in names]
-        return Ensemble(refit(chosen, theta, y, directory, embedding, augment, device, workers, client, progress))
+        return Ensemble(
+            refit(chosen, theta, y, directory, embedding, augment, row_weights, device, workers, client, progress)
+        )
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -89,10 +89,12 @@ def fingerprint_of_member(common: str, seed: int, k: int, configuration: Configu
     return hashlib.sha256(f"({common!r}, {seed!r}, {k!r}, {text})".encode()).hexdigest()
 
 
-def fingerprint_of_refit(parameters: NDArray, recipe: Recipe, theta: NDArray, y: NDArray) -> str:
+def fingerprint_of_refit(
+    parameters: NDArray, recipe: Recipe, theta: NDArray, y: NDArray, row_weights: NDArray | None = None
+) -> str:
     """Return the fingerprint of a member that is trained again, from its parameters, on these rows."""
     digest = hashlib.sha256(f"refit, {recipe!r}".encode())
-    for array in (parameters, theta, y):
+    for array in (parameters, theta, y, *(() if row_weights is None else (row_weights,))):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 

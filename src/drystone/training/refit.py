@@ -29,6 +29,7 @@ from drystone.training.likelihood import TrainedLikelihood
 from drystone.training.member import TrainedMember
 from drystone.training.progress import member_bar
 from drystone.training.recipe import Recipe
+from drystone.training.resampling import as_row_weights
 from drystone.training.targets import LikelihoodTarget, PosteriorTarget
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def refit(
     directory: str | os.PathLike[str] | None,
     embedding: Callable[[], nn.Module] | None,
     augment: Augment | None,
+    row_weights: ArrayLike | None,
     device: str,
     workers: int | None,
     client: Executor | None,
@@ -53,7 +55,8 @@ def refit(
 ) -> list[Any]:
     """Train the members again on all rows: see :meth:`drystone.Ensemble.refit`."""
     theta, y = simulations(theta, y, embedding is not None)
-    jobs = {member.name: _job(member, theta, y, embedding, device) for member in members}
+    weights = None if row_weights is None else as_row_weights(row_weights, len(theta))
+    jobs = {member.name: _job(member, theta, y, weights, embedding, device) for member in members}
     for member in members:
         check_inside(theta, _support(member))
         _check_augment(member, augment)
@@ -65,7 +68,7 @@ def refit(
         worker_pool(client, 1 if torch else workers or cores(), "threads", step) as pool,
     ):
         bar.update(len(done))
-        rows = pool.share((theta, y))
+        rows = pool.share((theta, y, weights))
         futures = as_completed(
             waiting,
             lambda member: pool.submit(_again, member, jobs[member.name], rows, augment),
@@ -88,15 +91,15 @@ def refit(
     return [done[name] for name in jobs]
 
 
-def _again(member: Any, job: Job, rows: tuple[NDArray, NDArray], augment: Augment | None) -> Any:
+def _again(member: Any, job: Job, rows: tuple[NDArray, NDArray, NDArray | None], augment: Augment | None) -> Any:
     """Return the member trained on these rows, or as it was if it diverges."""
-    theta, y = rows
+    theta, y, weights = rows
     target: PosteriorTarget | LikelihoodTarget
     if isinstance(member, TrainedLikelihood):
         target = LikelihoodTarget.of(member, y, job.seed)
     else:
         target = PosteriorTarget.of(member)
-    data = target.data(theta, y, np.arange(len(theta)), np.arange(0))
+    data = replace(target.data(theta, y, np.arange(len(theta)), np.arange(0)), row_weights=weights)
     if augment is not None:
         data = replace(data, augmentation=Augmentation(augment, target, _support(member), theta, y))
     history = member.history
@@ -110,6 +113,7 @@ def _job(
     member: TrainedMember | TrainedLikelihood,
     theta: NDArray,
     y: NDArray,
+    row_weights: NDArray | None,
     embedding: Callable[[], nn.Module] | None,
     device: str,
 ) -> Job:
@@ -129,7 +133,7 @@ def _job(
         recipe.schedule,
         embedding,
         device,
-        fingerprint_of_refit(member.flow.parameters, recipe, theta, y),
+        fingerprint_of_refit(member.flow.parameters, recipe, theta, y, row_weights),
     )
 
 

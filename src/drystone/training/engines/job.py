@@ -125,11 +125,16 @@ def _attempt(job: Job, data: Data, restart: int, training: Callable[..., Fit]) -
 
 
 def _augmented(learner: Learner, data: Data, job: Job, restart: int) -> Learner:
-    """Return the learner, with training rows that are made anew in every epoch if the data say so."""
-    if data.augmentation is None:
-        return learner
-    from drystone.training.augmentation import AugmentedLearner
+    """Return the learner, with training rows made anew or resampled in every epoch if the data say so."""
+    if data.augmentation is not None:
+        from drystone.training.augmentation import AugmentedLearner
 
-    # A stream of its own: the order of the rows does not depend on how much the user's function draws.
-    rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(*job.key, restart, 0)))
-    return AugmentedLearner(learner, data, data.augmentation, rng)
+        # A stream of its own: the order of the rows does not depend on how much the user's function draws.
+        rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(*job.key, restart, 0)))
+        learner = AugmentedLearner(learner, data, data.augmentation, rng)
+    if data.row_weights is not None:
+        from drystone.training.resampling import ResamplingLearner
+
+        rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(*job.key, restart, 1)))
+        learner = ResamplingLearner(learner, data.row_weights, rng)
+    return learner

@@ -29,7 +29,8 @@ State = dict[str, NDArray]
 class Data:
     """The standardized simulations, float32, with the training and the validation rows; shared by all members.
 
-    With an augmentation the training rows are made anew in every epoch.
+    With an augmentation the training rows are made anew in every epoch; with row weights (N,) each epoch sees a
+    row as often, on average, as its weight says.
     """
 
     x: NDArray[np.float32]
@@ -37,6 +38,7 @@ class Data:
     training: NDArray[np.int64]
     validation: NDArray[np.int64]
     augmentation: Augmentation | None = None
+    row_weights: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ from drystone._parallel import Executor
 from drystone._resume import Record, continue_or_start, digest_array
 from drystone.advice import Advice, advise
 from drystone.comparison import Comparison, compare
+from drystone.diagnostics import PosteriorAt
+from drystone.diagnostics.reference import FEWEST_ROWS
 from drystone.errors import ConvergenceWarning, StackingError
 from drystone.estimate import Estimate, mean_over_rows, split_folds
 from drystone.forms import Form, Mixture, Product
@@ -61,6 +63,10 @@ POINTS, FOLDS = 1000, 5
 ADVICE_SECONDS, ROWS_SHOWN = 10.0, 2
 # Shares of a time budget for training: refitting takes about as long again, and the rest is for the table.
 BUDGET = {"posterior": 0.15, "likelihood": 0.3}
+
+# Files and directories of an inference.
+RECORD, NORMALIZER, FIT = "inference.json", "normalizer.json", "fit.json"
+MEMBERS_IN, LIKELIHOODS_IN, REFITTED_IN = "members", "likelihoods", "refitted"
 
 Target = Literal["both", "posterior", "likelihood"]
 
@@ -137,14 +143,14 @@ def infer(
             "two sequences with a number per parameter: prior=([0, 0], [1, 1])."
         )
     log_prior = as_prior(prior).log_prob(np.asarray(theta, float))
-    first, rows = _split(len(theta), seed)
+    first, rows = split_rows(len(theta), seed)
     home = None if directory is None else Path(directory)
     if home is not None:
         home.mkdir(parents=True, exist_ok=True)
         settings = {"seed": seed, "log_y": log_y, "epochs": epochs, "target": target}
         inputs = {"theta": digest_array(theta), "y": digest_array(y), "prior": digest_array(log_prior)}
         continue_or_start(
-            home / "inference.json", Record(settings, inputs), f"the inference in {home}", "Use another directory."
+            home / RECORD, Record(settings, inputs), f"the inference in {home}", "Use another directory."
         )
 
     def within(name: str) -> Path | None:
@@ -171,14 +177,14 @@ def infer(
             progress=progress,
         )
 
-    posteriors = trained("posterior", "members") if target != "likelihood" else None
+    posteriors = trained("posterior", MEMBERS_IN) if target != "likelihood" else None
     likelihoods, notes = None, []
     unsuitable = _unsuitable(y, embedding is not None) if target == "both" else ""
     if unsuitable:
         notes.append(f"No likelihoods were trained: {unsuitable}")
     elif target != "posterior":
         try:
-            likelihoods = trained("likelihood", "likelihoods")
+            likelihoods = trained("likelihood", LIKELIHOODS_IN)
         except StackingError:  # files that are damaged, or of other settings
             raise
         except ValueError as error:
@@ -190,7 +196,7 @@ def infer(
         raise RuntimeError("every member diverged in training: look for outliers in `theta` and `y`.")
 
     normalizer = _normalizer(posteriors, theta[rows], y[rows], prior, seed)
-    held_out = _by_name(posteriors, likelihoods, normalizer, prior)
+    held_out = members_by_name(posteriors, likelihoods, normalizer, prior)
     options = {"seed": seed, "parameters": parameters, "points": POINTS, "prior": prior, "client": client}
     table = tabulate(held_out, theta[rows], y[rows], directory=within("stacking"), **options)
     _clear(within("stacking"))
@@ -208,16 +214,16 @@ def infer(
             theta,
             y,
             names,
-            within("refitted"),
+            within(REFITTED_IN),
             embedding=embedding,
             augment=augment,
             workers=workers,
             client=client,
             progress=progress,
         )
-        return _no_worse(ensemble, refitted, theta[rows], y[rows])
+        return no_worse(ensemble, refitted, theta[rows], y[rows])
 
-    refitted = _by_name(again(posteriors, embedding), again(likelihoods, None), normalizer, prior)
+    refitted = members_by_name(again(posteriors, embedding), again(likelihoods, None), normalizer, prior)
     notes.append(
         f"Weights and certificate are those of members that {len(rows):,} of the {len(theta):,} simulations were "
         "held out of; the posterior has the members with weight trained again on all of them."
@@ -235,11 +241,14 @@ def infer(
         _clear(within("test"))
         comparison = compare(table, tested, {"stacked": fit})
     if home is not None:
-        fit.save(home / "fit.json")
+        normalizer.save(home / NORMALIZER)
+        fit.save(home / FIT)
     return Inference(
         posterior=fit.posterior(refitted),
         fit=fit,
         members=after,
+        simulations=(theta, y),
+        prior=prior,
         comparison=comparison,
         table=table,
         test=tested,
@@ -258,6 +267,8 @@ class Inference:
         posterior: the stacked posterior of the refitted members: ``posterior.sample((1000,), x=y_o)``.
         fit: the stacking, on the rows that stopped the training.
         members: all members by name; those with weight trained again on all rows, likelihoods normalized.
+        simulations: (theta, y) that members were trained and stacked on.
+        prior: p(θ).
         comparison: the stack against the best member and uniform weights: on ``test``, with the refitted members;
             without a test, cross-fitted on the rows that the weights were fitted to, with the members before.
         table: the members before refitting, on the rows that stopped the training and fitted the weights.
@@ -281,6 +292,8 @@ class Inference:
     posterior: StackedPosterior
     fit: Stacking
     members: Mapping[str, Any] = field(repr=False)
+    simulations: tuple[np.ndarray, np.ndarray] = field(repr=False)
+    prior: object = field(repr=False)
     comparison: Comparison
     table: Table = field(repr=False)
     test: Table | None = field(repr=False)
@@ -303,7 +316,8 @@ class Inference:
         self,
         path: str | os.PathLike[str],
         *,
-        at: ArrayLike | None = None,
+        at: ArrayLike | PosteriorAt | None = None,
+        simulator: Any = None,
         exact: ArrayLike | None = None,
         task: Task | None = None,
         title: str = "Inference",
@@ -313,7 +327,10 @@ class Inference:
 
         Args:
             path: The HTML file.
-            at: An observation, to show the posterior at.
+            at: An observation, or what ``posterior.at(y_o)`` gave: the page then begins with whether the posterior
+                can be believed there. Its reference are the rows of ``measured``.
+            simulator: To simulate data from the posterior at the observation: a task, or a function
+                ``(theta, rng) -> y``; None for ``task``.
             exact: Log density of the exact posterior at the rows of ``measured``, (N,), if it is known.
             task: Gives exact draws beside the others, if it has them.
             title: Title of the page.
@@ -326,7 +343,8 @@ class Inference:
             fits=self.comparison.fits,
             comparison=self.comparison,
             members=self.frame,
-            observations=self._observations(self.measured, at, task),
+            at=None if at is None else self._at(at, task if simulator is None else simulator),
+            observations=self._observations(self.measured, task),
             exact=exact,
             advice=self._sentences(),
             title=title,
@@ -351,12 +369,23 @@ class Inference:
         except (StackingError, ValueError):  # a form that cannot be refitted
             return list(self.notes)
 
-    def _observations(self, measured: Table, at: ArrayLike | None, task: Task | None) -> list[Observation]:
-        """Return draws at the observation, and at the first rows: of members that these were held out of."""
+    def _at(self, at: ArrayLike | PosteriorAt, simulator: Any) -> PosteriorAt:
+        """Return the posterior at the observation, held against the rows that everything is measured on."""
+        if isinstance(at, PosteriorAt):
+            return at
+        # Without a test these rows fitted the weights; so that no member was trained on them, members before.
+        members = self.held_out if self.test is None else self.members
+        reference = self.measured if self.measured.N >= FEWEST_ROWS else None
+        posterior = self.fit.posterior(members, reference=reference)
+        data = np.asarray(self.measured.y)
+        return posterior.at(as_numpy(at).reshape(data.shape[1:]), simulator=simulator)
+
+    def _observations(self, measured: Table, task: Task | None) -> list[Observation]:
+        """Return draws at the first rows, of members that these were held out of."""
         members = self.held_out if self.test is None else self.members
         word = "held-out simulation" if self.test is None else "test simulation"
         data = np.asarray(measured.y)
-        shown = [
+        return [
             observe(
                 f"{word} {row}",
                 data[row],
@@ -368,11 +397,6 @@ class Inference:
             )
             for row in range(min(ROWS_SHOWN, measured.N))
         ]
-        if at is None:
-            return shown
-        y_o = as_numpy(at)
-        y_o = y_o.reshape(data.shape[1:])
-        return [observe("the observation", y_o, self.members, {"stacked": self.fit}, task=task), *shown]
 
     def __repr__(self) -> str:
         return f"Inference({self.posterior!r}, {counted(self.table.K, 'member')}, {self.table.N} stacking rows)"
@@ -386,7 +410,7 @@ def _share(kind: str, target: Target) -> float:
     return BUDGET[kind] if target == "both" else sum(BUDGET.values())
 
 
-def _split(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def split_rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows that are trained on, and those that stop the training and fit the weights."""
     held_out = int(np.clip(round(SHARE * n), LEAST, MOST))
     if n < 2 * held_out:
@@ -425,7 +449,7 @@ def _normalizer(
     return normalizer if log_q.mean() > as_prior(prior).log_prob(theta).mean() else RunNormalizer({}, seed=seed)
 
 
-def _by_name(
+def members_by_name(
     posteriors: Ensemble[Any] | None, likelihoods: Ensemble[Any] | None, normalizer: RunNormalizer, prior: object
 ) -> dict[str, Any]:
     """Return all members by name: the posteriors, and the likelihoods normalized."""
@@ -435,7 +459,7 @@ def _by_name(
     return members
 
 
-def _no_worse(before: Ensemble[Any], after: Ensemble[Any], theta: np.ndarray, y: np.ndarray) -> Ensemble[Any]:
+def no_worse(before: Ensemble[Any], after: Ensemble[Any], theta: np.ndarray, y: np.ndarray) -> Ensemble[Any]:
     """Return the refitted members, but those as they were that are worse at rows which they now have seen.
 
     The last epoch of a training whose parameters are not averaged may be a bad one, and nothing else tells.

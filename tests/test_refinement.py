@@ -1,0 +1,177 @@
+"""Refinement at one observation: what is simulated, trained and held out, and what is said of it."""
+
+import shutil
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import drystone as ds
+from drystone.inference import refinement as module
+from drystone.inference.stored import stored_posterior
+from helpers.tiny_inference import shrink
+
+BOX = ([0.0, -1.0], [2.0, 3.0])
+NOISE = 0.3
+OPTIONS = {"prior": BOX, "members": 1, "epochs": 12, "progress": False}
+Y = np.array([0.9, 1.2])
+
+
+def simulator(theta, rng):
+    """y = θ + noise."""
+    return theta + NOISE * rng.normal(size=theta.shape)
+
+
+def simulate(n, seed):
+    rng = np.random.default_rng(seed)
+    theta = rng.uniform(*BOX, (n, 2))
+    return theta, simulator(theta, rng)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        shrink(monkeypatch)
+        monkeypatch.setattr(module, "POINTS", 100)
+        monkeypatch.setattr(module, "DRAWS_OF_RANKS", 50)
+        yield
+
+
+@pytest.fixture(scope="module")
+def inferred(tmp_path_factory):
+    return ds.infer(*simulate(300, 0), directory=tmp_path_factory.mktemp("inference"), **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("refined")
+
+
+@pytest.fixture(scope="module")
+def refined(inferred, directory):
+    return ds.refine(inferred, at=Y, simulator=simulator, n=150, directory=directory, progress=False)
+
+
+def exact_log_density(theta):
+    """The posterior at Y: a normal cut off by the box, which holds next to all of it."""
+    return norm.logpdf(theta, Y, NOISE).sum(1)
+
+
+def test_simulations_come_from_where_the_posterior_is(inferred, refined):
+    theta, y = refined.simulations
+    assert theta.shape == y.shape == (150, 2)
+    near = np.abs(theta - Y).max(1) < 4 * NOISE
+    assert 0.8 < near.mean() < 1  # the others are from the prior
+    assert abs(np.abs(inferred.simulations[0] - Y).max(1) < 4 * NOISE).mean() < near.mean()
+
+
+def test_the_ratio_is_that_of_the_proposal_to_the_prior(inferred):
+    prior = ds.tasks.Uniform(*BOX)
+    proposal = module.LocalProposal(inferred.posterior, Y[None], prior)
+    theta = np.array([[0.9, 1.1], [1.9, -0.9], [5.0, 5.0]])
+    log_q = inferred.posterior.log_prob(theta[:2], Y)
+    expected = np.log(0.9 * np.exp(log_q - prior.log_prob(theta[:2])) + 0.1)
+    np.testing.assert_allclose(proposal.log_ratio(theta)[:2], expected)
+    assert proposal.log_prob(theta)[2] == -np.inf
+
+
+def test_members_are_trained_on_old_and_new_rows_and_none_on_those_held_out(inferred, refined):
+    name = next(name for name in refined.members if "nle" in name)
+    if name not in inferred.fit.member_weights:
+        pytest.skip("the likelihood has no weight here")
+    theta, y = (np.concatenate(pair) for pair in zip(inferred.simulations, refined.simulations, strict=True))
+    before = inferred.members[name].normalizer.likelihoods[0].member
+    again = ds.Ensemble([before]).refit(theta[: -refined.held_out], y[: -refined.held_out], progress=False)[0]
+    after = refined.members[name].normalizer.likelihoods[0].member
+    assert refined.held_out == 30
+    if after is not before:
+        np.testing.assert_array_equal(after.flow.parameters, again.flow.parameters)
+
+
+def test_the_refined_posterior_is_no_farther_from_the_exact_one(refined):
+    theta = np.random.default_rng(1).normal(Y, NOISE, (500, 2))
+    theta = theta[np.isfinite(ds.tasks.Uniform(*BOX).log_prob(theta))]
+    before, after = (
+        float(np.mean(exact_log_density(theta) - each.log_prob(theta, Y)))
+        for each in (refined.before, refined.posterior)
+    )
+    assert after < before + 0.05
+
+
+def test_the_observation_is_the_default_and_the_gain_is_said(refined):
+    assert refined.posterior.sample((7,), seed=1).shape == (7, 2)
+    text = str(refined)
+    for words in ("Refined with 150 simulations", "Posterior SBC before", "Posterior SBC after", "Weights "):
+        assert words in text
+    difference = refined.calibration.log_score - refined.calibration_before.log_score
+    assert refined.gain.value == pytest.approx(difference.mean())
+
+
+def test_the_same_seed_gives_the_same_bits_and_a_directory_continues(inferred, refined, directory, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(directory, copy)
+    for path in (copy / "refitted").glob("*.json"):
+        path.unlink()
+    options = {"simulator": simulator, "n": 150, "progress": False, "directory": copy}
+    again = ds.refine(inferred, at=Y, **options)
+    np.testing.assert_array_equal(again.fit.weights, refined.fit.weights)
+    np.testing.assert_array_equal(again.calibration.ranks, refined.calibration.ranks)
+    np.testing.assert_array_equal(*(each.posterior.sample((5,), seed=2) for each in (again, refined)))
+    with pytest.raises(ds.StaleError, match="the refinement in"):
+        ds.refine(inferred, at=Y + 0.1, **options)
+
+
+def test_a_stored_inference_is_the_same_beginning(inferred, tmp_path):
+    home = inferred_directory(inferred, tmp_path)
+    fit, posterior = stored_posterior(home, *inferred.simulations, prior=BOX)
+    assert fit.names == inferred.fit.names
+    np.testing.assert_array_equal(*(each.sample((5,), Y, seed=2) for each in (posterior, inferred.posterior)))
+    (home / "fit.json").unlink()
+    with pytest.raises(FileNotFoundError, match="no finished inference"):
+        stored_posterior(home, *inferred.simulations, prior=BOX)
+
+
+def inferred_directory(inferred, tmp_path):
+    ds.infer(*inferred.simulations, directory=tmp_path / "again", **OPTIONS)
+    return tmp_path / "again"
+
+
+def test_members_of_other_libraries_stay_as_they_are():
+    table = ds.toy.table(300, seed=1)
+    posterior = ds.stack(table).posterior(ds.toy.MEMBERS)
+    prior = ds.tasks.Normal([0.0], [10**0.5])
+    refined = ds.refine(
+        posterior, at=[1.5], simulator=lambda theta, rng: rng.normal(0.9 * theta, 0.9**0.5), n=400,
+        simulations=ds.toy.simulate(100, seed=1), prior=prior,
+    )  # fmt: skip
+    assert "Not trained by Drystone" in refined.notes[0]
+    assert refined.calibration.ranks.shape == (80, 1)
+    with pytest.raises(ValueError, match="tables of an inference"):
+        refined.report("report.html")
+
+
+def test_the_report_begins_with_the_refined_posterior(refined, tmp_path):
+    here = refined.at(simulator=simulator)
+    assert here.change is not None
+    assert here.in_distribution is not None
+    assert "further simulations near the observation" in str(here)
+    text = refined.report(tmp_path / "report.html", simulator=simulator).read_text()
+    for words in ("What did the refinement change?", "before refinement", "Do data simulated from the posterior"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"n": 99}, "must be at least 100"), ({"at": [np.nan, 1.0]}, "must be finite"), ({"at": [1.0]}, "one obs")],
+)
+def test_what_cannot_be_refined_is_refused(inferred, change, message):
+    with pytest.raises(ValueError, match=message):
+        ds.refine(inferred, **{"at": Y, "simulator": simulator, "n": 150, **change})
+
+
+def test_a_stacked_posterior_needs_its_simulations_and_a_prior():
+    posterior = ds.Stacking.uniform(list(ds.toy.MEMBERS), parameters=["theta"]).posterior(ds.toy.MEMBERS)
+    with pytest.raises(ValueError, match="`simulations` must be"):
+        ds.refine(posterior, at=[1.0], simulator=simulator)
+    with pytest.raises(ValueError, match="`prior` must be"):
+        ds.refine(posterior, at=[1.0], simulator=simulator, simulations=ds.toy.simulate(50))
