@@ -1,14 +1,13 @@
 """Classifier two-sample tests against reference posteriors of six observations of each task.
 
 The observations and reference draws are sbibm's if the environment variable ``DRYSTONE_SBIBM_DATA`` names the
-folder that holds them, else six further simulations and draws of the exact posterior. The members are those of
-:mod:`experiments.truth`: one call of :func:`drystone.infer` with 11,000 simulations.
+folder that holds them, else six of the test simulations and draws of the exact posterior.
 """
 
 from __future__ import annotations
 
 import os
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,71 +15,62 @@ import numpy as np
 
 from drystone import tasks
 from drystone.diagnostics import c2st
-from drystone.posterior import StackedPosterior
-from drystone.simulation.simulate import simulate
-from experiments.ensembles import TASKS, Plan
-from experiments.markdown import estimate, grid, number
-from experiments.published import C2ST_10K
+from experiments.ensembles import TASKS, Plan, Setting, members, shown, simulations, tables
+from experiments.markdown import estimate, grid
 from experiments.record import Experiment
-from experiments.rivals import mean
-from experiments.stored import stored
-from experiments.truth import TEST_SEED, inferred, stackings
+from experiments.rivals import mean, rivals
+from experiments.scoreboard import METHODS
+from experiments.settings import spline
 
 __all__ = ["EXPERIMENT"]
 
-OBSERVATIONS, DRAWS = 6, 10_000
+SETTINGS = [spline(task) for task in TASKS]
+OBSERVATIONS, DRAWS = 6, 1_000
 QUICK_OBSERVATIONS, QUICK_DRAWS = 1, 100
 
 
-def references(name: str, observations: int, draws: int) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
-    """Return the references' source, and pairs of an observation (m,) and draws of its posterior (S, d)."""
-    rng, folder = np.random.default_rng(0), os.environ.get("DRYSTONE_SBIBM_DATA")
+def references(setting: Setting, plan: Plan, n: int) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
+    """Return the references' source, and pairs of an observation (m,) and n draws of its posterior (n, d)."""
+    rng, folder = np.random.default_rng(plan.seed), os.environ.get("DRYSTONE_SBIBM_DATA")
     if folder is None:
-        task = tasks.get(name)
-        _, y = simulate(task, n=observations, seed=TEST_SEED, workers=1)
-        return "exact sampler", [(row, task.sample_posterior(row, draws, rng)) for row in np.asarray(y, float)]
-    with np.load(Path(folder) / f"{name}.npz") as data:
-        pairs = zip(data["observation"], data["reference_posterior"], strict=False)
-        chosen = [(y.ravel().astype(float), rng.permutation(of_y)[:draws].astype(float)) for y, of_y in pairs]
-        return "sbibm", chosen[:observations]
+        task = tasks.get(setting.task)
+        _, y = simulations(setting, plan, "test")
+        return "exact sampler", [(row, task.sample_posterior(row, n, rng)) for row in y[:OBSERVATIONS]]
+    with np.load(Path(folder) / f"{setting.task}.npz") as data:
+        pairs = zip(data["observation"][:OBSERVATIONS], data["reference_posterior"], strict=False)
+        return "sbibm", [(y.ravel().astype(float), rng.permutation(draws)[:n].astype(float)) for y, draws in pairs]
 
 
 def run(plan: Plan) -> dict[str, Any]:
     """Return task → method → accuracy at each observation."""
-    observations, draws = (QUICK_OBSERVATIONS, QUICK_DRAWS) if plan.quick else (OBSERVATIONS, DRAWS)
     results, source = {}, ""
-    for name in ("two_moons",) if plan.quick else TASKS:
-        inference = inferred(name, plan.seed, plan)
-        fits = stackings(inference, tasks.get(name).prior)
-        posteriors = {
-            "best posterior": fits["best posterior"].posterior(inference.held_out),
-            "posteriors": fits["posteriors"].posterior(inference.held_out),
-            "everything": inference.posterior,
-        }
-        source, pairs = references(name, observations, draws)
-        folder = plan.directory / "c2st" / f"{name}{'-quick' if plan.quick else ''}-{source.split()[0]}"
-        results[name] = {
-            method: [
-                float(stored(folder / f"seed{plan.seed}-{method}-{i}.npy", partial(_accuracy, posterior, *pair)))
-                for i, pair in enumerate(pairs)
-            ]
-            for method, posterior in posteriors.items()
-        }
-    return {"draws": draws, "reference": source, "tasks": results}
-
-
-def _accuracy(posterior: StackedPosterior, y: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    draws = posterior.sample((len(reference),), x=y, seed=0)
-    return np.array(c2st(draws, reference, seed=0).accuracy.value)
+    n = QUICK_DRAWS if plan.quick else DRAWS
+    for setting in SETTINGS:
+        ensemble = members(setting, plan)
+        validation, _ = tables(setting, plan)
+        named = dict(zip(ensemble.names, ensemble, strict=True))
+        posteriors = {method: fit.posterior(named) for method, fit in rivals(validation).items()}
+        source, pairs = references(setting, plan, n)
+        accuracies: dict[str, list[float]] = {method: [] for method in posteriors}
+        for y, reference in pairs[: QUICK_OBSERVATIONS if plan.quick else OBSERVATIONS]:
+            for method, posterior in posteriors.items():
+                draws = posterior.sample((n,), x=shown(setting.task, y), seed=plan.seed)
+                accuracies[method].append(c2st(draws, reference, seed=plan.seed).accuracy.value)
+        results[setting.task] = accuracies
+    return {
+        "config": [asdict(setting.under(plan)) for setting in SETTINGS],
+        "draws": n, "reference": source, "tasks": results,
+    }  # fmt: skip
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return one row per task: mean accuracy over the observations, beside published ones."""
+    """Return one row per task: mean accuracy over the observations, with its standard error, and paired gains."""
     rows = []
     for task, accuracies in result["tasks"].items():
-        cells = [estimate(_mean(np.array(values))) for values in accuracies.values()]
-        rows.append([task, *cells, *(number(C2ST_10K[method].get(task), 3) for method in C2ST_10K)])
-    return grid(["task", *next(iter(result["tasks"].values())), *C2ST_10K], rows)
+        a = {method: np.array(values) for method, values in accuracies.items()}
+        cells = [estimate(_mean(a[method])) for method in METHODS]
+        rows.append([task, *cells, estimate(_mean(a["best"] - a["stacked"]), "+")])
+    return grid(["task", *METHODS, "gain over best"], rows)
 
 
 def _mean(values: np.ndarray) -> dict[str, float]:
