@@ -101,3 +101,11 @@ def test_an_archive_that_cannot_be_written_is_never_left_empty(tmp_path):
             np.testing.assert_array_equal(read_npz(path)["log_q"], np.arange(3.0))
             path.unlink()
     assert events[-1] < 19, "every event of a write had its fault"
+
+
+def test_an_archive_holds_what_was_given_and_no_objects(tmp_path):
+    path = tmp_path / "a.npz"
+    write_npz(path, {"log_q": np.arange(3.0), "name": np.array("maf")})
+    assert set(read_npz(path)) == {"log_q", "name"}
+    with pytest.raises(ValueError, match="b must be of numbers or text; got arrays of objects"):
+        write_npz(path, {"a": np.arange(3), "b": np.array([{}])})

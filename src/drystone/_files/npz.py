@@ -28,10 +28,13 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an archive with a seal, whole or not at all."""
     import numpy as np  # within functions: the command's help imports this module
 
+    objects = [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]
+    if objects:  # NumPy would pickle them, and cannot be told not to before version 2.1
+        raise ValueError(f"{', '.join(objects)} must be of numbers or text; got arrays of objects.")
     with replacing(path) as temporary:
         # Opened here: NumPy would add a suffix to a path, and zipfile begins anew where it cannot open one.
         with temporary.open("w+b") as file:
-            np.savez(file, allow_pickle=False, **{**arrays, SEALED: np.array(1)})
+            np.savez(file, **{**arrays, SEALED: np.array(1)})
             with zipfile.ZipFile(file, "a") as archive:
                 archive.comment = b" " * LENGTH
         seal_file(temporary, reserved=True)

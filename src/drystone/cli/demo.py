@@ -57,7 +57,7 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
         n = rows.train + rows.stack + rows.test
         with _stage(1, "simulate", f"{n:,} draws from the prior of {rows.task}, each with its data"):
             simulations = stages.simulate(run, config)
-        flows = f"{size.members} posteriors and {size.members} likelihoods on {n - rows.test:,} of them"
+        flows = f"{size.members} of each kind, posteriors and likelihoods, on {n - rows.test:,} of them"
         with _stage(2, "infer", f"{flows} (the first training on a machine compiles for some seconds)"):
             used, test = rows_of_run(simulations, config)
             inference = ds.infer(
