@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
 import drystone.__main__
@@ -86,6 +87,8 @@ def test_an_interruption_that_other_code_swallows_is_raised_again():
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_command_works_with_closed_streams(closed):
+    if "2>&-" in closed and np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip("numpy.f2py, which SciPy imports, needs an open standard error before NumPy 2.1")
     command = f"exec {shlex.quote(sys.executable)} -m drystone tasks {closed}"
     run = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
     assert (run.returncode, run.stderr) == (0, "")
