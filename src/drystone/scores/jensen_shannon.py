@@ -83,11 +83,10 @@ class JensenShannon(RowScore):
             bounds[test_rows] = self._bounds(truth, draws, q, fit_rows, test_rows)
         return torch.as_tensor(bounds)
 
-    def between(self, q: View, fit_rows: np.ndarray, test_rows: np.ndarray) -> Estimate:
-        """Return the bound on ``test_rows`` by a critic trained on ``fit_rows``."""
+    def between(self, q: View, fit_rows: np.ndarray, test_rows: np.ndarray) -> np.ndarray:
+        """Return the bound of each of ``test_rows`` by a critic trained on ``fit_rows``."""
         truth, draws = pairs_of(q, self.draws, self.seed)
-        a = q.row_weights[test_rows].numpy()
-        return mean_over_rows(self._bounds(truth, draws, q, fit_rows, test_rows), a / a.sum())
+        return self._bounds(truth, draws, q, fit_rows, test_rows)
 
     def _bounds(
         self, truth: Tensor, draws: Tensor, q: View, fit_rows: np.ndarray, test_rows: np.ndarray

@@ -19,13 +19,15 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from drystone.errors import StackingError
-from drystone.estimate import Estimate
+from drystone.estimate import Estimate, mean_over_rows
 from drystone.forms import Form, Mixture, SampleAggregation
 from drystone.forms.distances import first_draws
-from drystone.scores import EnergyScore, JensenShannon, Score, Sum
+from drystone.forms.view import as_tensors
+from drystone.scores import EnergyScore, JensenShannon, LogScore, Score, Sum
 from drystone.scores.critic import Critic, Features
 from drystone.solvers.choice import CLEAR, UNIFORM
 from drystone.solvers.lbfgs import LBFGS, Coordinates, best_member
+from drystone.solvers.log_score import SQP
 from drystone.solvers.projected_gradient import soft_width
 from drystone.solvers.quadratic import QuadraticProgram
 from drystone.solvers.solver import Solution, Solver, Status
@@ -71,30 +73,57 @@ class Minimax(Solver[Form, Score]):
         return f"{why}; use one of these, or a score without an adversary" if why else ""
 
     def minimize(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """Return the best of start, average and end, by the held-out score."""
+        """Return the best of start, average and end, by the held-out score; or a mixture that is as good."""
         game = Game(table, form, score, self.holdout, seed)
         path = game.play(self.rounds, self.critic_steps, self.learning_rate)
-        candidates = {"its start": path[0], "the average of its last rounds": path[len(path) // 2 :].mean(0)}
-        candidates["its last round"] = path[-1]
-        values = {name: game.evaluate(game.form, game.side.params(x)) for name, x in candidates.items()}
-        chosen = min(values, key=lambda name: values[name][0])
-        value, estimate = values[chosen]
-        taken, params = game.form, game.side.params(candidates[chosen])
-        nothing = game.references()
-        estimates = [("stacked", estimate), *((name, reference) for name, (_, _, reference) in nothing.items())]
-        # As in `choice`: a gain over doing nothing that may be noise is not worth having. A structure that was
-        # asked for is the paper's, and is kept.
-        least = min(nothing, key=lambda name: nothing[name][1])
-        weights, of_least, reference = nothing[least]
-        noise = CLEAR * game.coefficient * float(np.hypot(estimate.se, reference.se))
-        may_do_nothing = not isinstance(form, SampleAggregation) or form.structure == "auto"
-        if may_do_nothing and value > of_least - noise:
-            chosen, params = least, {"weights": weights}
-            taken = form if isinstance(form, Mixture) else Mixture()
-        listed = ", ".join(f"{name} {estimate}" for name, estimate in estimates)
+        points = {"its start": path[0], "the average of its last rounds": path[len(path) // 2 :].mean(0)}
+        points["its last round"] = path[-1]
+        judged = {name: game.judge(game.form, game.side.params(x)) for name, x in points.items()}
+        chosen = min(judged, key=lambda name: judged[name].value)
+        shown = {"stacked": judged[chosen]}
+        # A structure that was asked for is the paper's, and is kept.
+        if not isinstance(form, SampleAggregation) or form.structure == "auto":
+            rivals = game.rivals()
+            judged, shown = judged | rivals, shown | rivals
+            fallback = next(iter(rivals))
+            clear = [name for name in judged if judged[name].clearly_better(judged[fallback], game.coefficient)]
+            chosen = min(clear, key=lambda name: judged[name].value, default=fallback)
+            if chosen == fallback:
+                judged[fallback] = replace(judged[fallback], params=game.mixture(table)[1])
+        listed = ", ".join(f"{name} {it.divergence}" for name, it in shown.items())
         note = f"kept {chosen}; held-out Jensen–Shannon (lower bounds) on {len(game.held_out)} rows: {listed}."
-        arrays = {name: value.numpy() for name, value in params.items()}
-        return Solution(arrays, None, None, Status.HELD_OUT, self.rounds, note, taken, chosen)
+        taken = judged[chosen]
+        arrays = {name: value.numpy() for name, value in taken.params.items()}
+        return Solution(arrays, None, None, Status.HELD_OUT, self.rounds, note, taken.form, chosen)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Parameters of a form, judged on held-out rows by a critic of their own.
+
+    Attributes:
+        form: the form.
+        params: its parameters.
+        value: the whole score.
+        bounds: of the divergence, of each row, (n,).
+        row_weights: of these rows, summing to one, (n,).
+    """
+
+    form: Form
+    params: dict[str, Tensor]
+    value: float
+    bounds: np.ndarray
+    row_weights: np.ndarray
+
+    @property
+    def divergence(self) -> Estimate:
+        """The divergence in the score."""
+        return mean_over_rows(self.bounds, self.row_weights)
+
+    def clearly_better(self, other: Judged, coefficient: float) -> bool:
+        """Return whether the score is less than another's by more than chance, of the divergence in both."""
+        difference = mean_over_rows(other.bounds - self.bounds, self.row_weights)
+        return self.value < other.value - CLEAR * coefficient * difference.se
 
 
 class Side(ABC):
@@ -219,7 +248,7 @@ class Game:
     """The two sides, on a table whose rows are split into those played on and held-out ones."""
 
     def __init__(self, table: Table, form: Form, score: Score, holdout: float, seed: int) -> None:
-        self.table, self.form, self.seed = table, form, seed
+        self.table, self.given, self.seed = table, form, seed
         adversarial = [(c, term) for c, term in score.terms if term.adversarial]
         self.coefficient = sum(c for c, _ in adversarial)
         self.js = cast(JensenShannon, adversarial[0][1])
@@ -282,28 +311,42 @@ class Game:
             path.append(x.detach().clone())
         return torch.stack(path)
 
-    def evaluate(self, form: Form, params: dict[str, Tensor]) -> tuple[float, Estimate]:
+    def judge(self, form: Form, params: dict[str, Tensor]) -> Judged:
         """Return the whole score, and the divergence in it, by a fresh critic on the held-out rows."""
+        a = self.a[self.held_out].numpy()
         with torch.no_grad():
-            estimate, rest = self._divergence(form, params), float(self.side.penalty(params, self.table))
+            bounds = self.js.between(form.combine(params, self.table), self.played, self.held_out)
+            value = self.coefficient * float(a @ bounds) / a.sum() + float(self.side.penalty(params, self.table))
             if self.rest is not None:
-                rest += float(self.rest(form.combine(params, self.table.select(rows=self.held_out))))
-        return self.coefficient * estimate.value + rest, estimate
+                value += float(self.rest(form.combine(params, self.table.select(rows=self.held_out))))
+        return Judged(form, params, value, bounds, a / a.sum())
 
-    def references(self) -> dict[str, tuple[Tensor, float, Estimate]]:
-        """Return weights, score and divergence of the best member (of the best few by energy) and of uniform."""
-        K, energy = self.table.K, EnergyScore()
-        vertices = torch.eye(K, dtype=torch.float64)
+    def rivals(self) -> dict[str, Judged]:
+        """Return what is as simple: the mixture of another score, which comes first, best members, and uniform.
+
+        A critic of few rows misses much, and what it sees of several posteriors differs by chance. The mixture
+        that is best by the log score is near the best by the divergence, and is kept unless another is clearly
+        better on held-out rows.
+        """
+        energy, vertices = EnergyScore(), torch.eye(self.table.K, dtype=torch.float64)
         with torch.no_grad():
             alone = [float(energy(Mixture().combine({"weights": w}, self.table))) for w in vertices]
-        points = {f"best member ({self.table.names[k]})": vertices[k] for k in np.argsort(alone)[:SHORT_LIST]}
-        points[UNIFORM] = vertices.mean(0)
-        found = {name: (w, *self.evaluate(Mixture(), {"weights": w})) for name, w in points.items()}
-        best = min((name for name in found if name != UNIFORM), key=lambda name: found[name][1])
-        return {best: found[best], UNIFORM: found[UNIFORM]}
+        name, mixture = self.mixture(self.rows)
+        params = {name: mixture, UNIFORM: {"weights": vertices.mean(0)}}
+        for k in np.argsort(alone)[:SHORT_LIST]:
+            params[f"best member ({self.table.names[k]})"] = {"weights": vertices[k]}
+        form = self.given if isinstance(self.given, Mixture) else Mixture()
+        judged = {name: self.judge(form, weights) for name, weights in params.items()}
+        best = min((key for key in judged if key not in (name, UNIFORM)), key=lambda key: judged[key].value)
+        return {key: judged[key] for key in (name, best, UNIFORM)}
 
-    def _divergence(self, form: Form, params: dict[str, Tensor]) -> Estimate:
-        return self.js.between(form.combine(params, self.table), self.played, self.held_out)
+    def mixture(self, rows: Table) -> tuple[str, dict[str, Tensor]]:
+        """Return the weights that are best by the log score, or without densities by energy, and what they are."""
+        form = self.given if isinstance(self.given, Mixture) else Mixture()
+        dense = rows.has("log_q").all() and np.isfinite(rows.log_q).all()
+        solver, score = (SQP(), LogScore()) if dense else (QuadraticProgram(), EnergyScore())
+        solution = solver.solve(rows, form, score, 1e-6, self.seed)
+        return f"mixture by {score!r}", as_tensors(solution.params)
 
     def _batch(self) -> Tensor:
         return torch.as_tensor(self.rng.choice(self.played, min(256, len(self.played)), replace=False))
