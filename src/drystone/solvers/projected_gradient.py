@@ -31,12 +31,12 @@ from drystone.table import Table, blocks
 
 __all__ = ["ProjectedGradient", "differentiated", "simplex_starts", "single_member_scores", "soft_width"]
 
-# A search on a score with kinks: its longest and shortest steps on the simplex, the most values from one start. A
-# value takes time in proportion to the table, so that large ones are searched less: in all at most
-# VALUES_TIMES_SIZE over the size K·N·d, but at least FEWEST_VALUES.
-LONGEST, SHORTEST, MOST_VALUES = 0.25, 0.0005, 600
-VALUES_TIMES_SIZE, FEWEST_VALUES = 2e7, 300
-# Gradient steps after the search.
+# A search on a score with kinks: its longest and shortest steps on the simplex, and how many values it takes until
+# gradients go on. A value takes time in proportion to the table, so that large ones are searched less: in all by
+# VALUES_TIMES_SIZE over the size K·N·d, but by no fewer and no more than some.
+LONGEST, SHORTEST, VALUES_OF_A_ROUND = 0.25, 0.0005, 450
+VALUES_TIMES_SIZE, FEWEST_VALUES, MOST_VALUES = 2e7, 300, 1800
+# Gradient steps before the search, and after each round of it.
 POLISH = 50
 
 
@@ -206,19 +206,22 @@ def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score
 
     Where a score has kinks its slope jumps, so nothing can be asked of its stationarity.
     """
-    vertex = np.eye(table.K)[_best_alone(table, score, form)]
+    vertex, uniform = np.eye(table.K)[_best_alone(table, score, form)], np.full(table.K, 1 / table.K)
+
+    def polished(w: np.ndarray) -> np.ndarray:
+        # Gradients of the exact score, a mean over many kinks, still tell the way; they end in a bend.
+        return min((w, _projected_gradient(exact, w, 0.0, POLISH).weights), key=exact.value)
+
     with np.errstate(divide="ignore"):
-        starts = sorted((end.weights, np.full(table.K, 1 / table.K), vertex), key=exact.value)
-        rng, weights = np.random.default_rng(seed), starts[0]
-        left = max(FEWEST_VALUES, int(VALUES_TIMES_SIZE / (table.K * table.N * table.d)))
-        for start in starts:
-            if left > 0:
-                reached, taken = _compass_search(exact, start, min(left, MOST_VALUES), rng)
-                weights, left = min((weights, reached), key=exact.value), left - taken
-        # The search ends in a bend that gradients of the exact score, a mean over many kinks, still follow.
-        weights = min((weights, _projected_gradient(exact, weights, 0.0, POLISH).weights), key=exact.value)
+        weights = min(map(polished, (end.weights, uniform, vertex)), key=exact.value)
+        rng, left = np.random.default_rng(seed), VALUES_TIMES_SIZE / (table.K * table.N * table.d)
+        left, value = int(np.clip(left, FEWEST_VALUES, MOST_VALUES)), np.inf
+        while left > 0 and exact.value(weights) < value:
+            value = exact.value(weights)
+            reached, taken = _compass_search(exact, weights, min(left, VALUES_OF_A_ROUND), rng)
+            weights, left = polished(reached), left - taken
     note = (
-        "found by projected gradients on a softened score, then a search and gradients on the exact one: good, "
+        "found by projected gradients on a softened score, then gradients and a search on the exact one: good, "
         "not certified, not the last digit."
     )
     return Solution({"weights": weights}, None, end.gap, Status.CONVERGED, end.iterations, note)
