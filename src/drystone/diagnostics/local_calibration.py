@@ -48,6 +48,12 @@ class LocalCalibration:
         log_normalizer: log g(y_n), (n,).
         effective: effective number of the weighted draws behind each rank, (n,).
         parameters: the names of θ.
+
+    Example:
+        >>> ranks, ones = np.random.default_rng(1).uniform(size=(200, 1)), np.ones(200)
+        >>> found = LocalCalibration(ranks, 0 * ones, 0 * ones, ones, ("theta",))
+        >>> found.p_value > 0.05
+        True
     """
 
     ranks: np.ndarray = field(repr=False)
@@ -84,6 +90,13 @@ class Change:
         gain: log score near the observation, after less before, in nats, with standard error.
         before: posterior SBC before, on new simulations that no member was trained on.
         after: posterior SBC after, on the same.
+
+    Example:
+        >>> ranks, ones = np.random.default_rng(1).uniform(size=(2, 200, 1)), np.ones(200)
+        >>> before, after = (LocalCalibration(u, 0 * ones, 0 * ones, ones, ("theta",)) for u in ranks)
+        >>> change = Change(np.zeros((100, 1)), 1000, Estimate(0.2, 0.05), before, after)
+        >>> str(change)[:91]
+        '1,000 further simulations near the observation: log score there +0.200 ± 0.050 nats on 200 '
     """
 
     draws: np.ndarray = field(repr=False)
