@@ -15,6 +15,7 @@ release = version = drystone.__version__
 
 extensions = [
     "cells",
+    "signatures",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",

@@ -98,6 +98,10 @@ def test_every_equation_renders(site, browser):
     assert seen > 100
 
 
+def test_signatures_name_types_as_the_source_does(site):
+    assert [path.name for path in site.rglob("*.html") if "ForwardRef" in path.read_text(encoding="utf-8")] == []
+
+
 def test_a_search_finds_the_page_of_each_task(site, browser):
     tab = browser.new_page()
     for word, page in TASKS.items():
