@@ -14,8 +14,8 @@ Gains are relative to the baseline's score, or in nats where the score is a loga
 a rank distance counts as at least 1/(6N), what a calibrated posterior has on N fresh rows.
 
 The settings of the defaults were chosen with seeds 0 and 1. An earlier rule of choice was seen to do harm with
-seed 2, so that seed 3 judges the present one; an earlier rule of the Jensen–Shannon score with seeds 3 and 4, so
-that seed 5 judges that one. Results are added to ``benchmarks/results/do_no_harm.json`` one by one, so the command
+seed 2, so that seed 3 judges the present one. The rule of the Jensen–Shannon score was chosen with seeds 0, 3
+and 4, and seed 5 judges it. Results are added to ``benchmarks/results/do_no_harm.json`` one by one, so the command
 continues where it stopped; about half an hour for all.
 """
 

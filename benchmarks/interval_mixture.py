@@ -62,12 +62,11 @@ def measure(name, folder):
 def main():
     folder = Path(tempfile.gettempdir()) / "drystone-do-no-harm"
     folder.mkdir(exist_ok=True)
-    results = []
+    document = {"machine": f"{platform.machine()}, Python {platform.python_version()}", "results": []}
     for name in PROBLEMS:
-        results.append(measure(name, folder))
-        print(json.dumps(results[-1]), flush=True)
-    document = {"machine": f"{platform.machine()}, Python {platform.python_version()}", "results": results}
-    RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+        document["results"].append(measure(name, folder))
+        print(json.dumps(document["results"][-1]), flush=True)
+        RESULTS.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":
