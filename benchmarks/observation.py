@@ -24,6 +24,8 @@ from drystone.tasks.sir import SIR
 
 RESULTS = Path(__file__).parent / "results"
 EPOCHS = 20
+# Reference of the observations that are no simulations: as many as a run keeps for testing by default.
+REFERENCE = 2000
 
 
 class Line(ds.tasks.Task):
@@ -100,7 +102,7 @@ def p_values(names=("line", "sir"), observations=300, per_reference=10, rows=300
             "KS p, disagreement": kstest(found[:, 1], "uniform").pvalue,
             "below 0.05 at simulations": (found < 0.05).mean(0).tolist(),
         }
-        theta, y = simulated(2 * rows)
+        theta, y = simulated(REFERENCE)
         here = with_reference(fit, flows, theta, y)
         theta_o, y_o = simulated(spoiled)
         middle, entry = task.mean(theta_o), np.eye(task.y_dim)[rng.integers(task.y_dim, size=spoiled)]

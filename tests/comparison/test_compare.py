@@ -415,3 +415,22 @@ def test_arguments_in_another_order_are_refused_in_words():
         TypeError, match=r"`validation` must be a Table; got Stacking.*ds\.compare\(validation, test"
     ):
         ds.compare(fit, table, table)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_best_member_by_log_density_is_a_second_reference_for_other_metrics():
+    validation, test = ds.toy.table(400, seed=1), ds.toy.table(300, seed=2)
+    comparison = ds.compare(validation, test)
+    assert comparison.of("log density").best_by_log_density is None
+    others = [result for result in comparison.results if result.best != comparison.best]
+    assert others
+    for result in comparison.results:
+        second = result.best_by_log_density
+        if result.best == comparison.best:
+            assert second is None
+            continue
+        assert second is not None
+        assert second.member == comparison.best
+        alone = ds.compare(validation, test, {"one": ds.Stacking.single(test.names, comparison.best)})
+        same = alone.of(result.metric).methods["one"]
+        assert second.value.value == pytest.approx(same.value.value)
+        assert second.gain == same.gain

@@ -458,3 +458,11 @@ def test_stackings_that_were_not_fitted_are_shown_beside_fits(tmp_path):
     fits = {"stacked": ds.stack(validation), "narrow": ds.Stacking.single(validation.names, "narrow")}
     path = ds.report.write(tmp_path / "report.html", validation=validation, test=test, fits=fits)
     assert "Mixture() × LogScore()" in path.read_text(encoding="utf-8")
+
+
+def test_the_best_by_log_density_stands_beside_the_best_by_each_metric(tmp_path):
+    validation, test = ds.toy.table(400, seed=1), ds.toy.table(300, seed=2)
+    text = ds.report.write(
+        tmp_path / "report.html", validation=validation, test=test, fits=ds.stack(validation)
+    ).read_text()
+    assert f"best by log density ({ds.compare(validation, test).best})" in text

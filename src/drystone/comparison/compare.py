@@ -29,7 +29,7 @@ from drystone.comparison.methods import (
     single,
     uniform_fit,
 )
-from drystone.comparison.metric import METRICS, Metric
+from drystone.comparison.metric import LOG_DENSITY, METRICS, Metric
 from drystone.comparison.result import Comparison, MethodResult, MetricResult
 from drystone.estimate import Estimate, half_sample_error, half_samples, standard_error
 from drystone.forms import Mixture, View
@@ -99,9 +99,10 @@ def compare(
     with torch.no_grad(), one_thread(), np.errstate(invalid="ignore"):
         alone = _member_scores(metrics, validation)
         rows = _TestRows(test, fits, seed)
+        by_log_density = _best_by_log_density(alone)
         for metric in metrics:
             try:
-                results.append(_compare_by(metric, alone[metric.name], rows))
+                results.append(_compare_by(metric, alone[metric.name], rows, by_log_density))
             except ValueError as error:  # the table lacks levels, draws or densities
                 skipped[metric.name] = str(error)
     if not results:
@@ -186,7 +187,15 @@ class _TestRows:
         return self._mixtures[key]
 
 
-def _compare_by(metric: Metric, alone: np.ndarray | ValueError, rows: _TestRows) -> MetricResult:
+def _best_by_log_density(alone: Mapping[str, np.ndarray | ValueError]) -> int | None:
+    """Return the member that is best by log density on the validation rows, if the tables have densities."""
+    scores = alone.get(LOG_DENSITY.name)
+    return int(np.nanargmin(scores)) if isinstance(scores, np.ndarray) and not np.isnan(scores).all() else None
+
+
+def _compare_by(
+    metric: Metric, alone: np.ndarray | ValueError, rows: _TestRows, by_log_density: int | None
+) -> MetricResult:
     """Compare all methods by one metric, given the scores of the members on the validation rows."""
     table = rows.table
     if not isinstance(alone, np.ndarray):
@@ -225,7 +234,13 @@ def _compare_by(metric: Metric, alone: np.ndarray | ValueError, rows: _TestRows)
         for name, this in measured.items()
     }
     floor = metric.floor(table.effective_rows, table.S) if metric.floor else None
-    return MetricResult(metric, table.names[chosen], lines, floor, skipped)
+    second = None
+    if by_log_density is not None and by_log_density != chosen and not np.isnan(alone[by_log_density]):
+        this = _measure(metric, rows.member(by_log_density), rows.weightings)
+        over_best, over_uniform = (_gain(this, measured.get(name)) for name in (BEST, UNIFORM))
+        name = table.names[by_log_density]
+        second = MethodResult("best by log density", this.estimate, over_best, over_uniform, name)
+    return MetricResult(metric, table.names[chosen], lines, floor, skipped, second)
 
 
 def _gain(this: _Measured, other: _Measured | None) -> Estimate | None:

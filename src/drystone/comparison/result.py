@@ -53,6 +53,8 @@ class MetricResult:
         methods: results by method: the best member, uniform weights, then the fits.
         floor: what an exactly calibrated posterior has on average with so many rows and draws, or None.
         skipped: fits that cannot be compared by it, and why.
+        best_by_log_density: the member that is best by log density on the validation rows, the same for every
+            metric: a second reference; None if it is ``best`` itself, or if there are no densities.
     """
 
     metric: Metric
@@ -60,6 +62,7 @@ class MetricResult:
     methods: Mapping[str, MethodResult]
     floor: float | None = None
     skipped: Mapping[str, str] = field(default_factory=dict)
+    best_by_log_density: MethodResult | None = None
 
 
 @dataclass(frozen=True, eq=False)

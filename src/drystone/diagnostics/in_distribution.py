@@ -5,6 +5,7 @@ so that the p-value is uniform if the observation is a simulation, whatever the 
 
 - how far the data are from their nearest neighbours in the cloud (:mod:`drystone.diagnostics.neighbors`);
 - the same for what members see of the data: mean and log standard deviation of each parameter by each of them;
+- how far the data are from what members' means predict of them (:mod:`drystone.diagnostics.residuals`);
 - the log evidence of members that are normalized likelihoods, the less the more unusual;
 - how many entries are not finite, if any are.
 """
@@ -98,6 +99,10 @@ def in_distribution(posterior: StackedPosterior, y_o: ArrayLike | None = None, *
         cloud, null = reference.neighbors_in_summaries
         name = "distance in what members see"
         checks.append(check(name, cloud.distance(views.summaries)[0], null, a))
+        residuals, null = reference.residuals
+        whitened = reference.neighbors_in_data[0].whitened(data)
+        name = "distance from data that such parameters give"
+        checks.append(check(name, residuals.distance(views.means, whitened)[0], null, a))
     for name, evidence, evidence_o in reference.log_evidence_of(y):
         checks.append(check(f"evidence by the likelihood {name}", -evidence_o, -evidence[held], a))
     if missing.any() or missing_o.any():

@@ -41,6 +41,7 @@ class MemberViews:
     Attributes:
         names: of the members with draws and densities.
         summaries: mean and log standard deviation of every parameter by each member with draws, (n, features).
+        means: mean of every parameter, averaged over these members, (n, d).
         divergence: Jensen–Shannon divergence in nats among members with draws and densities, (n,); None if there
             are fewer than two.
         error: its standard error, (n,), or None.
@@ -49,6 +50,7 @@ class MemberViews:
 
     names: tuple[str, ...]
     summaries: np.ndarray
+    means: np.ndarray
     divergence: np.ndarray | None
     error: np.ndarray | None
     between_kinds: np.ndarray | None
@@ -94,8 +96,14 @@ def member_views(posterior: StackedPosterior, chosen: Sequence[int], y: np.ndarr
     return MemberViews(
         tuple(member.name for member in members if member.has("log_prob")),
         np.zeros((len(y), 0)) if summaries is None else summaries,
+        np.zeros((len(y), 0)) if summaries is None else _means(summaries, len(members)),
         *(joined(i) for i in (1, 2, 3)),
     )
+
+
+def _means(summaries: np.ndarray, K: int) -> np.ndarray:
+    """Return means of parameters, averaged over K members, from summaries with means and spreads, (n, d)."""
+    return summaries.reshape(len(summaries), K, 2, -1)[:, :, 0].mean(1)
 
 
 def _weights_at(posterior: StackedPosterior, y: np.ndarray) -> np.ndarray:

@@ -20,6 +20,8 @@ __all__ = ["ALARM", "DOUBT", "Check", "check", "combined_p_value"]
 
 # Below this an observation is called unlike the simulations; below the other, doubtful.
 ALARM, DOUBT = 0.01, 0.05
+# Upper share of the simulations to which the tail of a statistic is fitted.
+TAIL = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +59,33 @@ def check(name: str, statistic: float, null: np.ndarray, a: np.ndarray) -> Check
 
 
 def combined_p_value(checks: Sequence[Check], a: np.ndarray) -> float:
-    """Return the p-value of the most unusual of several checks at the same simulations, of row weights a (n,).
+    r"""Return the p-value of the most unusual of several checks at the same simulations, of row weights a (n,).
 
-    The least p-value of each simulation is ranked among those of the others, as the observation's is: no
-    correction for several checks is needed, whatever their dependence. Equal ones are told apart by their sum.
+    Each statistic is turned into a surprise, and the largest of each simulation is ranked among those of the
+    others, as the observation's is: no correction for several checks is needed, whatever their dependence. The
+    surprise is −log of the share of larger ones; in the upper tenth, where there are few, that of an exponential
+    tail fitted to :math:`\operatorname{asinh}` of the standardized statistic. So it matters how far beyond the
+    simulations an observation is: ranks alone would let one check hide what another sees.
     """
     weights = _with_observation(a)
-    p = np.stack([_upper_shares(np.append(each.null, each.statistic), weights) for each in checks])
-    least, total = p.min(0), p.sum(0)
-    as_unusual = (least < least[-1]) | ((least == least[-1]) & (total <= total[-1]))
-    return float(weights[as_unusual].sum() / weights.sum())
+    surprise = np.max([_surprise(np.append(each.null, each.statistic), weights) for each in checks], axis=0)
+    return float(weights[surprise >= surprise[-1]].sum() / weights.sum())
+
+
+def _surprise(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return −log P(T ≥ T_n) of statistics (n,), with an exponential tail beyond the upper tenth, (n,)."""
+    share = _upper_shares(values, weights)
+    below, tail = share > TAIL, share <= TAIL
+    if not below.any() or not tail.any():
+        return -np.log(share)
+    edge = values[below].max()
+    middle = np.median(values)
+    x = np.arcsinh((values - middle) / (edge - middle)) if middle < edge < np.inf else values
+    excess = x - x[below].max()
+    mean_excess = float(np.average(excess[tail], weights=weights[tail]))
+    if not 0 < mean_excess < np.inf:
+        return -np.log(share)
+    return np.where(tail, -np.log(share[below].min()) + excess / mean_excess, -np.log(share))
 
 
 def _with_observation(a: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from drystone._arrays import entropy_of, rows_of_data
 from drystone.diagnostics.density_places import truth_places
 from drystone.diagnostics.member_views import MemberViews, heaviest_members, member_views
 from drystone.diagnostics.neighbors import Neighbors
+from drystone.diagnostics.residuals import Residuals
 
 if TYPE_CHECKING:
     from drystone.posterior import StackedPosterior
@@ -43,11 +44,15 @@ class Reference:
         self.posterior, self.seed = posterior, seed
         rng = np.random.default_rng([seed, 0])
         chosen = np.sort(rng.permutation(table.N)[:ROWS])
-        self.y = rows_of_data("y", np.asarray(table.y)[chosen])
+        everything = rows_of_data("y", np.asarray(table.y))
+        self.y = everything[chosen]
         self.theta = table.theta[chosen]
         self.row_weights = table.row_weights[chosen]
         order = rng.permutation(len(chosen))
         self.halves = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+        # Rows that no member is asked at make the cloud of the data denser.
+        further = np.setdiff1d(np.arange(table.N), chosen)
+        self._further = np.asarray(everything[further], float).reshape(len(further), self.data.shape[1])
 
     @cached_property
     def members(self) -> list[int]:
@@ -80,18 +85,25 @@ class Reference:
 
     @cached_property
     def neighbors_in_data(self) -> tuple[Neighbors, np.ndarray]:
-        """The cloud of the first half's data, and how far those of the second are from it."""
-        return self._neighbors(self.data)
+        """The cloud of all data but the second half's, and how far these are from it."""
+        cloud, held = self.halves
+        neighbors = Neighbors(np.concatenate([self.data[cloud], self._further]))
+        return neighbors, neighbors.distance(self.data[held])
 
     @cached_property
     def neighbors_in_summaries(self) -> tuple[Neighbors, np.ndarray]:
-        """The same for what members see of the data."""
-        return self._neighbors(self.views.summaries)
-
-    def _neighbors(self, rows: np.ndarray) -> tuple[Neighbors, np.ndarray]:
+        """The cloud of what members see of the first half, and how far the second is from it."""
         cloud, held = self.halves
-        neighbors = Neighbors(rows[cloud])
-        return neighbors, neighbors.distance(rows[held])
+        neighbors = Neighbors(self.views.summaries[cloud])
+        return neighbors, neighbors.distance(self.views.summaries[held])
+
+    @cached_property
+    def residuals(self) -> tuple[Residuals, np.ndarray]:
+        """The data of the first half given members' means, and how far those of the second are from it."""
+        cloud, held = self.halves
+        whitened, means = self.neighbors_in_data[0].whitened(self.data), self.views.means
+        residuals = Residuals(means[cloud], whitened[cloud])
+        return residuals, residuals.distance(means[held], whitened[held])
 
     @cached_property
     def _log_evidence(self) -> dict[str, np.ndarray]:

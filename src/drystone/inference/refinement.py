@@ -65,12 +65,13 @@ __all__ = ["Refinement", "refine"]
 
 # The prior's share δ of the new simulations.
 DEFENSIVE = 0.1
-# Share of the new simulations that no member is trained on: they fit the weights and tell what was gained.
-HELD_OUT = 0.2
+# Share of the new simulations that no member is trained on, and the most: they fit the weights and tell what was
+# gained. Likelihoods are normalized at each of them, which takes tenths of a second.
+HELD_OUT, MOST_HELD_OUT = 0.2, 200
 # Fewer new simulations than this would leave too few to tell.
 FEWEST = 100
 # Draws per row behind g(y) of training rows, and behind ranks.
-DRAWS_OF_G, DRAWS_OF_RANKS = 16, 200
+DRAWS_OF_G, DRAWS_OF_RANKS = 16, 100
 # Weights are fitted to the held-out rows only if these carry as much as so many equal ones per member.
 ROWS_PER_MEMBER = 10
 
@@ -103,7 +104,7 @@ def refine(
             ``prior``.
         at: The observation y_o.
         simulator: A task, or a function ``(theta (N, d), rng) -> y``.
-        n: New simulations, at least 100. A fifth of them is held out of the training.
+        n: New simulations, at least 100. A fifth of them, at most 200, is held out of the training.
         simulations: (theta, y) that the members were trained on; None for those of the inference.
         prior: p(θ); None for that of the inference, of the members, or of the task.
         seed: Seed of everything random: the same seed gives the same bits.
@@ -157,7 +158,7 @@ def refine(
         client=client,
     )
     new = made.theta, made.y.reshape(len(made.y), *y_o.shape[1:])
-    first = len(new[0]) - round(HELD_OUT * len(new[0]))
+    first = len(new[0]) - min(round(HELD_OUT * len(new[0])), MOST_HELD_OUT)
     training, held_out = (new[0][:first], new[1][:first]), (new[0][first:], new[1][first:])
 
     options = {"draws": DRAWS_OF_RANKS, "seed": _child(seed, 1)}

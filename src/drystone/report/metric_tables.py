@@ -34,7 +34,9 @@ class MetricTable:
         metric: its name.
         better: "higher" or "lower".
         floor: the value of an exactly calibrated posterior, in words, or "".
-        table: one line per method.
+        table: one line per method; first the references: the best member, uniform weights and, if it is another,
+            the member that is best by log density.
+        references: how many lines these are.
         error_bars: for each line its gain over the best member, or None.
     """
 
@@ -42,6 +44,7 @@ class MetricTable:
     better: str
     floor: str
     table: Grid
+    references: int
     error_bars: list[ErrorBar | None]
 
 
@@ -52,6 +55,8 @@ def metric_tables(comparison: Comparison) -> list[MetricTable]:
 
 def _metric_table(result: MetricResult) -> MetricTable:
     metric, lines = result.metric, list(result.methods.values())
+    second = [] if result.best_by_log_density is None else [result.best_by_log_density]
+    lines[2:2] = second
     floor = ""
     if result.floor is not None:
         floor = f"an exactly calibrated posterior has about {number(result.floor, 2)}"
@@ -61,7 +66,8 @@ def _metric_table(result: MetricResult) -> MetricTable:
         for line in lines
     ]
     bars = _error_bars([line.gain for line in lines])
-    return MetricTable(metric.name, metric.better, floor, grid(metric.name, head, rows), bars)
+    references = 2 + len(second)
+    return MetricTable(metric.name, metric.better, floor, grid(metric.name, head, rows), references, bars)
 
 
 def _measured(estimate: Estimate, sign: str = "") -> Cell:

@@ -55,6 +55,7 @@ class YourObservation:
         estimates: mean, spread and intervals of each parameter.
         weights: of the members in use there; None for forms without.
         picture: pair plot of the draws.
+        styles: of the methods in it.
     """
 
     tone: str
@@ -63,6 +64,7 @@ class YourObservation:
     estimates: Grid
     weights: Grid | None
     picture: Picture
+    styles: Mapping[str, Style]
 
 
 def your_observation(here: PosteriorAt, name: str, styles: Mapping[str, Style]) -> YourObservation:
@@ -77,7 +79,9 @@ def your_observation(here: PosteriorAt, name: str, styles: Mapping[str, Style]) 
         replace(answer, text=re.sub(r"(?<![\w\]])-(?=\d)", "−", answer.text))
         for answer in (_on_data(here), _on_members(here), _on_set(here), _on_predictions(here), *_on_change(here))
     )
-    tones = [answer.tone for answer in answers]
+    tones = [answer.tone for answer in answers[:4]]
+    if here.change is not None and here.change.after.p_value < DOUBT:
+        tones.append("mixed")
     if "worse" in tones:
         tone, headline = "worse", "There are reasons not to believe this posterior at your observation."
     elif "mixed" in tones:
@@ -91,7 +95,7 @@ def your_observation(here: PosteriorAt, name: str, styles: Mapping[str, Style]) 
         draws, styles = {BEFORE: here.change.draws, **draws}, {**styles, BEFORE: styles["members"]}
     observation = Observation("your observation", draws, bounds=here.bounds)
     picture = pair_picture(observation, here.parameters, styles)
-    return YourObservation(tone, headline, answers, _estimates(here), _weights(here), picture)
+    return YourObservation(tone, headline, answers, _estimates(here), _weights(here), picture, styles)
 
 
 def _tone(p_value: float) -> tuple[str, str]:
