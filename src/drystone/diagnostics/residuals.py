@@ -29,14 +29,17 @@ class Residuals:
     """A cloud of rows with estimates and whitened data, and how far other rows are from what it predicts.
 
     Args:
-        estimates: s, (n, f).
+        estimates: s, (n, f); those that are not finite count as the mean of the others.
         data: z, (n, q).
     """
 
     def __init__(self, estimates: np.ndarray, data: np.ndarray) -> None:
         n, f = estimates.shape
-        self.center, self.scale = estimates.mean(0), spread_or_one(estimates)
-        self.estimates, self.data = (estimates - self.center) / self.scale, data
+        finite = (
+            estimates[np.isfinite(estimates).all(1)] if np.isfinite(estimates).all(1).any() else np.zeros((1, f))
+        )
+        self.center, self.scale = finite.mean(0), spread_or_one(finite)
+        self.estimates, self.data = self._scaled(estimates), data
         self.tree, self.k = KDTree(self.estimates), max(1, min(NEIGHBORS * (f + 1), n - 1))
         near = np.atleast_2d(self.tree.query(self.estimates, self.k + 1)[1])
         others = np.stack([places[places != row][: self.k] for row, places in enumerate(near)])
@@ -53,9 +56,12 @@ class Residuals:
             estimates: (n, f).
             data: whitened, (n, q).
         """
-        scaled = (estimates - self.center) / self.scale
+        scaled = self._scaled(estimates)
         near = self.tree.query(scaled, self.k)[1].reshape(len(scaled), self.k)
         return self._mean_square(data - self._predicted(scaled, near)) / self.own[near].mean(1)
+
+    def _scaled(self, estimates: np.ndarray) -> np.ndarray:
+        return (np.where(np.isfinite(estimates), estimates, self.center) - self.center) / self.scale
 
     def _mean_square(self, residuals: np.ndarray) -> np.ndarray:
         return ((residuals @ self.whitening) ** 2).mean(1)

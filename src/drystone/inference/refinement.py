@@ -71,7 +71,7 @@ HELD_OUT, MOST_HELD_OUT = 0.2, 200
 # Fewer new simulations than this would leave too few to tell.
 FEWEST = 100
 # Draws per row behind g(y) of training rows, and behind ranks.
-DRAWS_OF_G, DRAWS_OF_RANKS = 16, 100
+DRAWS_OF_G, DRAWS_OF_RANKS = 16, 50
 # Weights are fitted to the held-out rows only if these carry as much as so many equal ones per member.
 ROWS_PER_MEMBER = 10
 
