@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 import drystone as ds
 from drystone.inference import refinement as module
+from drystone.inference.local_proposal import LocalProposal
 from drystone.inference.stored import stored_posterior
 from helpers.tiny_inference import shrink
 
@@ -67,7 +68,7 @@ def test_simulations_come_from_where_the_posterior_is(inferred, refined):
 
 def test_the_ratio_is_that_of_the_proposal_to_the_prior(inferred):
     prior = ds.tasks.Uniform(*BOX)
-    proposal = module.LocalProposal(inferred.posterior, Y[None], prior)
+    proposal = LocalProposal(inferred.posterior, Y[None], prior)
     theta = np.array([[0.9, 1.1], [1.9, -0.9], [5.0, 5.0]])
     log_q = inferred.posterior.log_prob(theta[:2], Y)
     expected = np.log(0.9 * np.exp(log_q - prior.log_prob(theta[:2])) + 0.1)
@@ -75,17 +76,25 @@ def test_the_ratio_is_that_of_the_proposal_to_the_prior(inferred):
     assert proposal.log_prob(theta)[2] == -np.inf
 
 
-def test_members_are_trained_on_old_and_new_rows_and_none_on_those_held_out(inferred, refined):
-    name = next(name for name in refined.members if "nle" in name)
-    if name not in inferred.fit.member_weights:
-        pytest.skip("the likelihood has no weight here")
+def test_members_are_trained_on_old_and_new_rows_and_none_on_those_held_out(inferred, monkeypatch):
+    """Each is taken as it is after the training, better or not."""
+    monkeypatch.setattr(
+        module, "_better_of", lambda before, after, score: {member.name: member for member in after}
+    )
+    refined = ds.refine(inferred, at=Y, simulator=simulator, n=150, progress=False)
+    name = next(name for name in inferred.fit.member_weights if "nle" in name)
     theta, y = (np.concatenate(pair) for pair in zip(inferred.simulations, refined.simulations, strict=True))
-    before = inferred.members[name].normalizer.likelihoods[0].member
+    before, after = (each.members[name].normalizer.likelihoods[0].member for each in (inferred, refined))
     again = ds.Ensemble([before]).refit(theta[: -refined.held_out], y[: -refined.held_out], progress=False)[0]
-    after = refined.members[name].normalizer.likelihoods[0].member
     assert refined.held_out == 30
-    if after is not before:
-        np.testing.assert_array_equal(after.flow.parameters, again.flow.parameters)
+    np.testing.assert_array_equal(after.flow.parameters, again.flow.parameters)
+
+
+def test_a_member_that_is_no_better_after_the_training_stays_as_it_was(inferred, refined):
+    (kept,) = [name for name in inferred.fit.member_weights if "nle" in name]
+    assert f"No better on held-out new simulations, so as they were: {kept}." in refined.notes
+    before, after = (each.members[kept].normalizer.likelihoods[0].member for each in (inferred, refined))
+    assert after is before
 
 
 def test_the_refined_posterior_is_no_farther_from_the_exact_one(refined):
@@ -119,6 +128,8 @@ def test_the_same_seed_gives_the_same_bits_and_a_directory_continues(inferred, r
     np.testing.assert_array_equal(*(each.posterior.sample((5,), seed=2) for each in (again, refined)))
     with pytest.raises(ds.StaleError, match="the refinement in"):
         ds.refine(inferred, at=Y + 0.1, **options)
+    with pytest.raises(ds.StaleError, match="prior changed"):
+        ds.refine(inferred, at=Y, prior=ds.tasks.Normal([1.0, 1.0], [2.0, 2.0]), **options)
 
 
 def test_a_stored_inference_is_the_same_beginning(inferred, tmp_path):

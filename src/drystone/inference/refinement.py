@@ -42,6 +42,7 @@ from drystone.diagnostics import PosteriorAt
 from drystone.diagnostics.local_calibration import Change, LocalCalibration, local_calibration
 from drystone.estimate import Estimate, effective_rows, mean_over_rows, split_folds
 from drystone.forms.points import PointForm
+from drystone.inference.local_proposal import LocalProposal, capped_weights, training_weights
 from drystone.inference.one_call import FOLDS, POINTS, Inference
 from drystone.likelihood import normalize
 from drystone.likelihood.normalize import NormalizedMember
@@ -49,7 +50,6 @@ from drystone.posterior import DRAWS, StackedPosterior
 from drystone.simulation import simulate
 from drystone.simulation.block import Simulator, SimulatorWithPrior
 from drystone.simulation.prior import Prior, as_prior
-from drystone.simulation.support import Support
 from drystone.stacking import Stacking, stack
 from drystone.table import Table
 from drystone.tabulation import tabulate
@@ -63,15 +63,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Refinement", "refine"]
 
-# The prior's share δ of the new simulations.
-DEFENSIVE = 0.1
 # Share of the new simulations that no member is trained on, and the most: they fit the weights and tell what was
 # gained. Likelihoods are normalized at each of them, which takes tenths of a second.
 HELD_OUT, MOST_HELD_OUT = 0.2, 200
 # Fewer new simulations than this would leave too few to tell.
 FEWEST = 100
-# Draws per row behind g(y) of training rows, and behind ranks.
-DRAWS_OF_G, DRAWS_OF_RANKS = 16, 50
+# Draws per row behind ranks.
+DRAWS_OF_RANKS = 50
 # Weights are fitted to the held-out rows only if these carry as much as so many equal ones per member.
 ROWS_PER_MEMBER = 10
 
@@ -145,6 +143,7 @@ def refine(
             "y": digest_array(y_old),
             "at": digest_array(np.asarray(y_o, float)),
             "weights": digest_array(before.fit.weights),
+            "prior": digest_array(p.log_prob(theta_old)),
         }
         record = Record({"n": n, "seed": seed, "members": list(before.fit.names)}, inputs)
         continue_or_start(home / "refinement.json", record, f"the refinement in {home}", "Use another directory.")
@@ -163,7 +162,7 @@ def refine(
 
     options = {"draws": DRAWS_OF_RANKS, "seed": _child(seed, 1)}
     calibration_before = local_calibration(before, *held_out, proposal.log_ratio, **options)
-    a = _capped(calibration_before.log_normalizer - proposal.log_ratio(held_out[0]))
+    a = capped_weights(calibration_before.log_normalizer - proposal.log_ratio(held_out[0]))
     members, notes = _trained_again(
         before, old, training, held_out, proposal, seed=seed,
         settings={
@@ -285,48 +284,6 @@ class Refinement:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class LocalProposal:
-    """r(θ) = (1 − δ) q(θ|y_o) + δ p(θ), in the place of a prior.
-
-    Attributes:
-        posterior: q.
-        y_o: the observation, (1, ...).
-        prior: p(θ).
-    """
-
-    posterior: StackedPosterior
-    y_o: np.ndarray
-    prior: Prior
-
-    @property
-    def support(self) -> Support:
-        """That of the prior."""
-        return self.prior.support
-
-    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Return n draws, (n, d); those that leave the prior's support are drawn from the prior."""
-        of_prior = self.prior.sample(n, rng)
-        of_posterior = np.asarray(self.posterior.sample((n,), self.y_o, seed=int(rng.integers(2**62))), float)
-        defensive = (rng.random(n) < DEFENSIVE) | ~np.isfinite(self.prior.log_prob(of_posterior))
-        return np.where(defensive[:, None], of_prior, of_posterior)
-
-    def log_prob(self, theta: ArrayLike) -> np.ndarray:
-        """Return log r(θ) at points (m, d), (m,)."""
-        points = np.asarray(as_numpy(theta), float)
-        log_p = self.prior.log_prob(points)
-        return np.where(np.isfinite(log_p), log_p + self.log_ratio(points), -np.inf)
-
-    def log_ratio(self, theta: np.ndarray) -> np.ndarray:
-        """Return log r(θ)/p(θ) at points (m, d), (m,), at least log δ."""
-        log_p = self.prior.log_prob(theta)
-        inside = np.isfinite(log_p)
-        difference = np.full(len(theta), -np.inf)
-        if inside.any():
-            difference[inside] = self.posterior.log_prob(theta[inside], self.y_o) - log_p[inside]
-        return np.logaddexp(np.log1p(-DEFENSIVE) + difference, np.log(DEFENSIVE))
-
-
 def _of_members(table: Table, fit: Stacking) -> Table:
     """Return a table of the members of a fit."""
     return table.select(members=list(fit.names))
@@ -379,7 +336,7 @@ def _trained_again(
         again = Ensemble(likelihoods).refit(theta, y, **settings)
         trained |= _better_of(likelihoods, again, lambda member: float(member.log_likelihood(*held_out).mean()))
     if posteriors:
-        row_weights = _training_weights(before, posteriors, theta, y, len(old[0]), proposal, seed)
+        row_weights = training_weights(before, posteriors, theta, y, len(old[0]), proposal, _child(seed, 2))
         again = Ensemble(posteriors).refit(theta, y, row_weights=row_weights, embedding=embedding, **settings)
 
         def local_score(member: TrainedMember) -> float:
@@ -436,34 +393,6 @@ def _members(before: StackedPosterior, trained: Mapping[str, Any]) -> dict[str, 
         )
         members |= normalized
     return members
-
-
-def _training_weights(
-    before: StackedPosterior,
-    posteriors: list[TrainedMember],
-    theta: np.ndarray,
-    y: np.ndarray,
-    old: int,
-    proposal: LocalProposal,
-    seed: int,
-) -> np.ndarray:
-    """Return a(θ_n) g(y_n) for old and new rows, (N + n,), with g by the heaviest posterior."""
-    heaviest = max(posteriors, key=lambda member: before.member_weights[member.name])
-    share = (len(theta) - old) / len(theta)
-
-    def log_ratio(points: np.ndarray) -> np.ndarray:
-        """Return log r_N/p: the new rows' share of r, the rest of p."""
-        return np.logaddexp(np.log(share) + proposal.log_ratio(points), np.log1p(-share))
-
-    draws = heaviest.sample(DRAWS_OF_G, y, seed=_child(seed, 2))
-    log_g = np.logaddexp.reduce(log_ratio(draws.reshape(-1, theta.shape[1])).reshape(DRAWS_OF_G, -1), 0)
-    return _capped(log_g - np.log(DRAWS_OF_G) - log_ratio(theta))
-
-
-def _capped(log_w: np.ndarray) -> np.ndarray:
-    """Return weights of mean one before they are capped at √N (truncated importance sampling, Ionides 2008)."""
-    w = np.exp(log_w - log_w.max())
-    return np.minimum(w / w.mean(), np.sqrt(len(w)))
 
 
 def _better_of(before: list[Any], after: Ensemble[Any], score: Callable[[Any], float]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 from drystone._arrays import as_numpy
 from drystone.flows.kernels.blas import single_threaded
 from drystone.simulation.support import Support
-from drystone.training.engines.loop import Data, Learner, State
+from drystone.training.engines.loop import Data, Learner, LearnerAround
 from drystone.training.inputs import check_inside
 
 __all__ = ["Augment", "Augmentation", "AugmentedLearner", "name_of", "told_apart"]
@@ -86,11 +86,12 @@ class Augmentation:
         return replace(data, x=x, y=y)
 
 
-class AugmentedLearner:
+class AugmentedLearner(LearnerAround):
     """A learner whose training rows are made anew before each epoch, with random numbers of their own."""
 
     def __init__(self, learner: Learner, data: Data, augmentation: Augmentation, rng: np.random.Generator) -> None:
-        self.learner, self.data, self.augmentation, self.rng = learner, data, augmentation, rng
+        super().__init__(learner)
+        self.data, self.augmentation, self.rng = data, augmentation, rng
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
         """Train on new pairs at the rows in this order and return the mean loss."""
@@ -100,18 +101,6 @@ class AugmentedLearner:
     def take(self, data: Data) -> None:
         """Train on other data from now on."""
         self.data = data
-
-    def validation_loss(self) -> float:
-        """Return the mean loss on the validation rows, which are never augmented."""
-        return self.learner.validation_loss()
-
-    def scale_learning_rate(self, factor: float) -> None:
-        """Multiply the learning rate by a factor."""
-        self.learner.scale_learning_rate(factor)
-
-    def state(self) -> State:
-        """Return a copy of all learned arrays."""
-        return self.learner.state()
 
 
 def name_of(augment: Augment | None) -> str:

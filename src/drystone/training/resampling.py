@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drystone._arrays import as_numpy
-from drystone.training.engines.loop import Data, Learner, State
+from drystone.training.engines.loop import Learner, LearnerAround
 
 __all__ = ["ResamplingLearner", "as_row_weights"]
 
@@ -21,14 +21,15 @@ def as_row_weights(row_weights: ArrayLike, n: int) -> NDArray[np.float64]:
     return weights
 
 
-class ResamplingLearner:
+class ResamplingLearner(LearnerAround):
     """A learner that sees a row ⌊N a_n⌋ or ⌈N a_n⌉ times per epoch, a_n its share of the weights.
 
     A factor in the loss would give the same expected gradient, but rows of large weight alone in a batch.
     """
 
     def __init__(self, learner: Learner, row_weights: NDArray[np.float64], rng: np.random.Generator) -> None:
-        self.learner, self.row_weights, self.rng = learner, row_weights, rng
+        super().__init__(learner)
+        self.row_weights, self.rng = row_weights, rng
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
         """Train on as many rows, drawn by weight, and return the mean loss."""
@@ -36,19 +37,3 @@ class ResamplingLearner:
         places = (self.rng.random() + np.arange(len(rows))) / len(rows) * cumulated[-1]
         drawn = rows[np.minimum(np.searchsorted(cumulated, places), len(rows) - 1)]
         return self.learner.epoch(self.rng.permutation(drawn))
-
-    def take(self, data: Data) -> None:
-        """Train on other data from now on."""
-        self.learner.take(data)
-
-    def validation_loss(self) -> float:
-        """Return the mean loss on the validation rows, each once."""
-        return self.learner.validation_loss()
-
-    def scale_learning_rate(self, factor: float) -> None:
-        """Multiply the learning rate by a factor."""
-        self.learner.scale_learning_rate(factor)
-
-    def state(self) -> State:
-        """Return a copy of all learned arrays."""
-        return self.learner.state()

@@ -16,7 +16,7 @@ from drystone._parallel import begin_step
 if TYPE_CHECKING:
     from drystone.training.augmentation import Augmentation
 
-__all__ = ["Data", "Fit", "Learner", "Schedule", "State", "fit", "replay"]
+__all__ = ["Data", "Fit", "Learner", "LearnerAround", "Schedule", "State", "fit", "replay"]
 
 # The learning rate is multiplied by this at each drop.
 LR_DROP = 0.3
@@ -88,6 +88,33 @@ class Learner(Protocol):
     def state(self) -> State:
         """Return a copy of all learned arrays."""
         ...
+
+
+class LearnerAround:
+    """A learner that leaves everything to another one; the base of those that change its rows or its data."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+
+    def epoch(self, rows: NDArray[np.int64]) -> float:
+        """Train on the rows in this order and return the mean loss."""
+        return self.learner.epoch(rows)
+
+    def take(self, data: Data) -> None:
+        """Train on other data from now on."""
+        self.learner.take(data)
+
+    def validation_loss(self) -> float:
+        """Return the mean loss on the validation rows, each once and as it is."""
+        return self.learner.validation_loss()
+
+    def scale_learning_rate(self, factor: float) -> None:
+        """Multiply the learning rate by a factor."""
+        self.learner.scale_learning_rate(factor)
+
+    def state(self) -> State:
+        """Return a copy of all learned arrays."""
+        return self.learner.state()
 
 
 @dataclass(frozen=True)
