@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 import warnings
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from experiments.record import Experiment
 from experiments.rivals import mean
 from experiments.stored import by_blocks, stored
 
-__all__ = ["EXPERIMENT", "inferred", "stackings"]
+__all__ = ["EXPERIMENT", "exact_log_posterior", "inferred", "stackings"]
 
 SIMULATIONS, TEST, SEEDS = 11_000, 1_000, 1
 # Far from the seeds with which defaults were chosen, and from those of the other experiments.
@@ -127,10 +128,11 @@ def _truth(task: tasks.Task, rows: int, folder: Path) -> tuple[np.ndarray, np.nd
     """Return test simulations and their exact log densities, NaN where these are not reliable."""
     drawn = simulate(task, n=rows, seed=TEST_SEED, workers=1)
     theta, y = np.asarray(drawn.theta, float), np.asarray(drawn.y, float)
-    return theta, y, by_blocks(folder, lambda *block: _exact(task, *block), theta, y)
+    return theta, y, by_blocks(folder, partial(exact_log_posterior, task), theta, y)
 
 
-def _exact(task: tasks.Task, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+def exact_log_posterior(task: tasks.Task, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return exact log densities, (N,), NaN where the task warns that they are not reliable."""
     values = np.full(len(theta), np.nan)
     for n in range(len(theta)):
         with warnings.catch_warnings(), suppress(ConvergenceWarning):
