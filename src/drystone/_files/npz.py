@@ -34,7 +34,8 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     with replacing(path) as temporary:
         # Opened here: NumPy would add a suffix to a path, and zipfile begins anew where it cannot open one.
         with temporary.open("w+b") as file:
-            np.savez(file, **{**arrays, SEALED: np.array(1)})
+            contents: dict[str, Any] = {**arrays, SEALED: np.array(1)}
+            np.savez(file, **contents)
             with zipfile.ZipFile(file, "a") as archive:
                 archive.comment = b" " * LENGTH
         seal_file(temporary, reserved=True)
