@@ -203,4 +203,4 @@ def test_tiles_carry_the_certificate():
         tile.label: tile for tile in tiles(ds.compare(validation, test, fit), "stacked", fit, fit.shares(test), {})
     }
     assert shown["members that matter"].value == str(np.count_nonzero(fit.weights))
-    assert shown["weights from their optimum, certified"].value.startswith("≤ ")
+    assert shown["from the optimum, certified: the weights, not the posterior"].value.startswith("≤ ")

@@ -152,11 +152,8 @@ def tiles(
         shown.append(_tile("from the exact posterior", gaps[name], " nats"))
     shown.append(Tile("members that matter", str(np.count_nonzero(contribution.values)), f"of {len(fit.names)}"))
     if fit.gap is not None:
-        shown.append(
-            Tile(
-                "weights from their optimum, certified", f"≤ {bound(fit.gap, 1)}", "the weights, not the posterior"
-            )
-        )
+        label = "from the optimum, certified: the weights, not the posterior"
+        shown.append(Tile(label, f"≤ {bound(fit.gap, 1)}"))
     return shown
 
 
