@@ -209,6 +209,8 @@ def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score
     vertex, uniform = np.eye(table.K)[_best_alone(table, score, form)], np.full(table.K, 1 / table.K)
 
     def polished(w: np.ndarray) -> np.ndarray:
+        if not np.isfinite(exact.value(w)):  # a vertex, where a prior on the weights has no slope
+            return w
         # Gradients of the exact score, a mean over many kinks, still tell the way; they end in a bend.
         return min((w, _projected_gradient(exact, w, 0.0, POLISH).weights), key=exact.value)
 
