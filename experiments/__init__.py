@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -61,7 +62,7 @@ class Outcome:
     Attributes:
         record: The numbers, with their configuration.
         table: The numbers as Markdown.
-        files: The files that were written: the record as JSON, and figures.
+        files: The files that were written: the record as JSON, and figures; none for a part.
     """
 
     record: Record
@@ -86,6 +87,8 @@ def run(
     directory: str | os.PathLike[str] = "runs/paper",
     workers: int | None = None,
     seed: int = 0,
+    tasks: Sequence[str] = (),
+    seeds: int | None = None,
 ) -> Outcome:
     """Run an experiment; continue one that was interrupted.
 
@@ -95,17 +98,29 @@ def run(
         directory: Where members, tables and results are stored. Experiments share members, so that all are best
             run in the same directory.
         workers: Number of cores to use; None for all.
-        seed: Seed of everything random.
+        seed: Seed of everything random; the first one of an experiment with several.
+        tasks: The tasks to run it for; empty for all.
+        seeds: How many seeds, of an experiment with several; None for all.
 
     Returns:
         The numbers, and the files written: ``results/NAME.json`` and ``figures/*.png`` in the directory
-        (``quick/`` holds both if ``quick``).
+        (``quick/`` holds both if ``quick``). A part, of some tasks or seeds alone, writes neither: it leaves what
+        it computed in the directory, where a run of the whole finds it.
     """
     from drystone._parallel import cores
     from experiments.ensembles import Plan
 
     chosen, directory = experiment(name), Path(directory)
-    record = chosen.record(name, Plan(directory, quick, workers or cores(), seed))
+    if tasks and not chosen.tasks:
+        raise ValueError(f"{name} is not made of tasks that can be run alone.")
+    for task in tasks:
+        if task not in chosen.tasks:
+            raise ValueError(unknown(f"task of {name}", task, chosen.tasks))
+    if seeds is not None and not 1 <= seeds <= chosen.seeds:
+        raise ValueError(f"`seeds` must be 1 to {chosen.seeds}, as many as {name} has; got {seeds}.")
+    record = chosen.record(name, Plan(directory, quick, workers or cores(), seed, tuple(tasks), seeds))
+    if tasks or seeds is not None:
+        return Outcome(record, chosen.table(record.result), ())
     path = directory / ("quick" if quick else "results") / f"{name}.json"
     record.save(path)
     files = (path, *chosen.draw(record, directory / ("quick" if quick else "figures")))

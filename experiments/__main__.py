@@ -36,14 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--workers", type=int, help="number of cores to use  [all]")
     parser.add_argument("--seed", type=int, default=0, help="seed of everything random  [0]")
+    parser.add_argument(
+        "--task", action="append", default=[], metavar="TASK", help="run it for this task alone; can be repeated"
+    )
+    parser.add_argument("--seeds", type=int, help="so many seeds, from --seed on, of an experiment with several")
     options = parser.parse_args(arguments)
     if options.name is None:
         print(listing)
         return 0
     for name in numbers.get(options.name, (options.name,)):
-        print(
-            run(name, quick=options.quick, directory=options.directory, workers=options.workers, seed=options.seed)
-        )
+        made = run(
+            name, quick=options.quick, directory=options.directory, workers=options.workers, seed=options.seed,
+            tasks=options.task, seeds=options.seeds,
+        )  # fmt: skip
+        print(made)
     return 0
 
 

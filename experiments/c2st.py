@@ -45,7 +45,7 @@ def run(plan: Plan) -> dict[str, Any]:
     """Return task → method → accuracy at each observation."""
     results, source = {}, ""
     n = QUICK_DRAWS if plan.quick else DRAWS
-    for setting in SETTINGS:
+    for setting in filter(lambda of: plan.includes(of.task), SETTINGS):
         ensemble = members(setting, plan)
         validation, _ = tables(setting, plan)
         named = dict(zip(ensemble.names, ensemble, strict=True))
@@ -77,4 +77,4 @@ def _mean(values: np.ndarray) -> dict[str, float]:
     return mean(values) if len(values) > 1 else {"value": float(values[0]), "se": 0.0}
 
 
-EXPERIMENT = Experiment(run, table)
+EXPERIMENT = Experiment(run, table, tasks=TASKS)

@@ -54,13 +54,21 @@ class Plan:
         directory: Directory of members, tables and results.
         quick: Whether to run a small version that takes a minute or two, to see that everything works.
         workers: Number of cores to use.
-        seed: Seed of everything random.
+        seed: Seed of everything random; the first one of an experiment with several.
+        tasks: The tasks to run it for; empty for all.
+        seeds: How many seeds, of an experiment with several; None for all.
     """
 
     directory: Path
     quick: bool = False
     workers: int = cores()
     seed: int = 0
+    tasks: tuple[str, ...] = ()
+    seeds: int | None = None
+
+    def includes(self, task: str) -> bool:
+        """Return whether a task is to be run."""
+        return not self.tasks or task in self.tasks
 
 
 @dataclass(frozen=True)

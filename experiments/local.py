@@ -31,7 +31,7 @@ def compared(table: Table, test: Table) -> dict[str, Any]:
 def run(plan: Plan) -> dict[str, Any]:
     """Return task → stacking simulations → global, local, gain."""
     results = {}
-    for setting in SETTINGS:
+    for setting in filter(lambda of: plan.includes(of.task), SETTINGS):
         ensemble = members(setting, plan)
         test = density_table(ensemble, setting, plan, "test")
         few = density_table(ensemble, setting, plan, "stacking")
@@ -50,4 +50,4 @@ def table(result: dict[str, Any]) -> str:
     return grid(["task", "stacking simulations", "global", "local", "gain of local"], rows)
 
 
-EXPERIMENT = Experiment(run, table)
+EXPERIMENT = Experiment(run, table, tasks=TASKS)

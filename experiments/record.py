@@ -63,11 +63,15 @@ class Experiment:
         run: Plan to result, plain data.
         table: Result to Markdown.
         figures: File name (without its ending) to the function that draws it from the result.
+        tasks: The tasks that it is made of, each of which can be run alone.
+        seeds: How many seeds it averages over.
     """
 
     run: Callable[[Plan], dict[str, Any]]
     table: Callable[[dict[str, Any]], str]
     figures: Mapping[str, Callable[[dict[str, Any]], Figure]] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
+    seeds: int = 1
 
     def record(self, name: str, plan: Plan) -> Record:
         """Run it."""

@@ -107,7 +107,7 @@ def record(line: MethodResult) -> dict[str, Any]:
 def run(settings: Sequence[Setting], plan: Plan) -> dict[str, Any]:
     """Return each task's scoreboard, with the exact posterior's log density where it is known."""
     results = {}
-    for setting in settings:
+    for setting in filter(lambda of: plan.includes(of.task), settings):
         validation, test = tables(setting, plan)
         stacked = stack(validation)
         log_p = exact(setting, plan)

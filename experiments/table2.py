@@ -11,4 +11,5 @@ SETTINGS = [affine(task) for task in ("two_moons", "slcp", "sir")]
 EXPERIMENT = Experiment(
     lambda plan: scoreboard.run(SETTINGS, plan),
     lambda result: scoreboard.board(result, "maf"),
+    tasks=tuple(setting.task for setting in SETTINGS),
 )

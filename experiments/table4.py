@@ -12,4 +12,5 @@ SETTINGS = [spline(task) for task in TASKS]
 EXPERIMENT = Experiment(
     lambda plan: scoreboard.run(SETTINGS, plan),
     lambda result: scoreboard.board(result, "nsf"),
+    tasks=TASKS,
 )

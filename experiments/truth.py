@@ -4,14 +4,15 @@ r"""Truth table: how far each kind of member and each way to combine them is fro
 
 One call of :func:`drystone.infer` with 11,000 simulations is opened: its posteriors and its likelihoods, stacked
 apart and together, as mixture and as product, before and after the members were trained again on all simulations.
+Beside it stand posteriors that were trained on 50,000 pairs of the stacked likelihoods and on the real ones.
 Every seed has simulations of its own; the test simulations and their exact densities are the same for all seeds.
 Test rows where the task warns that its own exact density is not reliable are left out.
 """
 
 from __future__ import annotations
 
-import time
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,31 +25,41 @@ from drystone._defaults import EPOCHS
 from drystone.errors import ConvergenceWarning
 from drystone.forms import Product
 from drystone.inference import Inference, infer
+from drystone.inference.one_call import LIKELIHOODS_IN, REFITTED_IN, split_rows
 from drystone.simulation.simulate import simulate
 from drystone.stacking import Stacking, stack
+from drystone.table import Table
 from drystone.tabulation.tabulate import tabulate
+from drystone.training.distill import distill
+from drystone.training.ensemble import Ensemble
 from experiments.ensembles import TASKS, Plan
 from experiments.markdown import estimate, grid, number
 from experiments.record import Experiment
 from experiments.rivals import mean
-from experiments.stored import by_blocks, stored
+from experiments.stored import Minutes, by_blocks, timed
 
 __all__ = ["EXPERIMENT", "exact_log_posterior", "inferred", "stackings"]
 
-SIMULATIONS, TEST, SEEDS = 11_000, 1_000, 1
+SIMULATIONS, TEST, SEEDS = 11_000, 1_000, 3
 # Far from the seeds with which defaults were chosen, and from those of the other experiments.
 FIRST_SEED, TEST_SEED = 20_000, 19_999
 # Points per row at which products are normalized.
 POINTS = 1_000
-METHODS = ("best posterior", "posteriors", "likelihoods", "both", "product", "refitted")
+# Emulated pairs, and the posteriors that are trained on them.
+PAIRS, DISTILLED = 50_000, 2
+# Tasks whose y spans decades.
+LOG_Y = ("lotka_volterra",)
+METHODS = ("best posterior", "posteriors", "likelihoods", "both", "product", "refitted", "distilled")
 
 
 def run(plan: Plan) -> dict[str, Any]:
-    """Return task → seeds → method → gap, and processor minutes."""
-    seeds = [plan.seed] if plan.quick else range(plan.seed, plan.seed + SEEDS)
-    names = ("two_moons",) if plan.quick else TASKS
+    """Return task → seeds → method → gap, and minutes."""
+    seeds = range(plan.seed, plan.seed + (plan.seeds or (1 if plan.quick else SEEDS)))
+    names = [name for name in TASKS if plan.includes(name)]
+    if plan.quick and not plan.tasks:
+        names = ["two_moons"]
     results = {name: {str(seed): _measured(name, seed, plan) for seed in seeds} for name in names}
-    return {"simulations": _simulations(plan), "points": POINTS, "tasks": results}
+    return {"simulations": _simulations(plan), "points": POINTS, "pairs": _pairs(plan), "tasks": results}
 
 
 def inferred(name: str, seed: int, plan: Plan) -> Inference:
@@ -61,9 +72,30 @@ def inferred(name: str, seed: int, plan: Plan) -> Inference:
         prior=task.prior,
         seed=seed,
         directory=_folder(name, plan) / f"seed{seed}" / "inference",
-        log_y=name == "lotka_volterra",
+        log_y=name in LOG_Y,
         members=2 if plan.quick else 8,
-        epochs=5 if plan.quick else EPOCHS,
+        epochs=_epochs(plan),
+        workers=1,
+    )
+
+
+def _distilled(name: str, seed: int, plan: Plan, inference: Inference, likelihoods: Stacking) -> Ensemble[Any]:
+    """Return posteriors trained on pairs of the stacked likelihoods and on the rows that these were trained on."""
+    theta, y = inference.simulations
+    first, _ = split_rows(len(theta), seed)
+    at = _folder(name, plan) / f"seed{seed}"
+    return distill(
+        Ensemble.load(at / "inference" / LIKELIHOODS_IN),
+        prior=inference.prior,
+        weights=likelihoods.member_weights,
+        n=_pairs(plan),
+        theta=theta[first],
+        y=y[first],
+        members=DISTILLED,
+        seed=seed,
+        directory=at / "distilled",
+        log_y=name in LOG_Y,
+        epochs=_epochs(plan),
         workers=1,
     )
 
@@ -72,29 +104,39 @@ def _simulations(plan: Plan) -> int:
     return 1_000 if plan.quick else SIMULATIONS
 
 
+def _pairs(plan: Plan) -> int:
+    return 2_000 if plan.quick else PAIRS
+
+
+def _epochs(plan: Plan) -> int:
+    return 5 if plan.quick else EPOCHS
+
+
 def _folder(name: str, plan: Plan) -> Path:
     return plan.directory / "truth" / f"{name}{'-quick' if plan.quick else ''}"
 
 
 def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
-    """Return the gap of each method on one task with one seed, and what the call of `infer` took."""
+    """Return the gap of each method on one task with one seed, and how long its parts took."""
     task, folder = tasks.get(name), _folder(name, plan)
     at = folder / f"seed{seed}"
     theta, y, log_p = _truth(task, 20 if plan.quick else TEST, folder / "test")
-    fresh, begun, worked = not at.exists(), time.perf_counter(), time.process_time()
-    inference = inferred(name, seed, plan)
-    minutes = np.array([time.perf_counter() - begun, time.process_time() - worked]) / 60
-    # A call that was interrupted is not counted in part.
-    clock, processor = stored(at / "minutes.npy", lambda: minutes if fresh else np.full(2, np.nan))
+    inference, call = timed(at / "inference", lambda: inferred(name, seed, plan))
+    fits = stackings(inference, task.prior)
+    distilled, distilling = timed(
+        at / "distilled", lambda: _distilled(name, seed, plan, inference, fits["likelihoods"])
+    )
     held_out = tabulate(
         inference.held_out, theta, y, draws=0, points=POINTS, prior=task.prior, seed=seed, workers=1,
         directory=at / "held_out",
     )  # fmt: skip
-    fits = stackings(inference, task.prior)
     log_q = {method: fit.apply(held_out.select(members=list(fit.names))).log_q for method, fit in fits.items()}
     log_q["refitted"] = by_blocks(
         at / "refitted", lambda *block: inference.posterior.log_prob_batched(*block)[0], theta, y
     )
+    held_out_of_both = split_rows(_simulations(plan), seed)[1]
+    stacked = stack(_densities(distilled, *(of[held_out_of_both] for of in inference.simulations)))
+    log_q["distilled"] = stacked.apply(_densities(distilled, theta, y)).log_q
     known = np.isfinite(log_p)
     gaps = {method: (log_p - log_q[method])[known] for method in METHODS}
     return {
@@ -103,8 +145,27 @@ def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
         "gain over posteriors": {method: mean(gaps["posteriors"] - gaps[method]) for method in METHODS[2:]},
         "form": repr(inference.fit.form),
         "weights": {member: round(float(w), 4) for member, w in inference.fit.member_weights.items()},
-        "minutes": {"clock": float(clock), "processor": float(processor)},
+        "minutes": _minutes(inference, call, Ensemble.load(at / "inference" / REFITTED_IN), distilling),
     }
+
+
+def _densities(ensemble: Ensemble[Any], theta: np.ndarray, y: np.ndarray) -> Table:
+    return Table(theta, y, log_q=ensemble.log_prob(theta, y, workers=1), names=ensemble.names)
+
+
+def _minutes(
+    inference: Inference, call: Minutes, refitted: Ensemble[Any], distilling: Minutes
+) -> dict[str, float]:
+    """Return the processor minutes of the parts; those of the call are divided as its clock minutes are."""
+    seconds = inference.frame.groupby("kind")["seconds"].sum()
+    clock = {
+        "posteriors": seconds["posterior"] / 60,
+        "likelihoods": seconds["likelihood"] / 60,
+        "refitting": refitted.frame["seconds"].sum() / 60,
+    }
+    clock["normalizing and stacking"] = call.clock - sum(clock.values())
+    parts = {part: float(minutes * call.processor / call.clock) for part, minutes in clock.items()}
+    return {"clock": call.clock, **parts, "whole call": call.processor, "distilling": distilling.processor}
 
 
 def stackings(inference: Inference, prior: object) -> dict[str, Stacking]:
@@ -142,14 +203,22 @@ def exact_log_posterior(task: tasks.Task, theta: np.ndarray, y: np.ndarray) -> n
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return one row per task: the mean gap over the seeds."""
-    rows = []
+    """Return two tables with a row per task: gaps, with the lowest and highest seed, and minutes."""
+    gaps, minutes = [], []
+    methods, parts = (list(next(_measurements(result))[key]) for key in ("gap", "minutes"))
     for task, seeds in result["tasks"].items():
-        cells = [estimate(_over_seeds([row["gap"][method] for row in seeds.values()])) for method in METHODS]
-        minutes = np.nanmean([row["minutes"]["processor"] for row in seeds.values()])
+        by_method = {method: [row["gap"][method] for row in seeds.values()] for method in methods}
         of_rows = "/".join(sorted({str(row["rows"]) for row in seeds.values()}))
-        rows.append([task, *cells, number(float(minutes), 1), str(len(seeds)), of_rows])
-    return grid(["task", *METHODS, "processor minutes", "seeds", "rows"], rows)
+        gaps.append([task, *(estimate(_over_seeds(of)) for of in by_method.values()), of_rows])
+        if len(seeds) > 1:
+            gaps.append(["", *map(_range, by_method.values()), ""])
+        taken = {part: np.array([row["minutes"][part] for row in seeds.values()]) for part in parts}
+        minutes.append([task, *(number(_known_mean(values), 1) for values in taken.values())])
+    return "\n\n".join([grid(["task", *methods, "rows"], gaps), grid(["minutes", *parts], minutes)])
+
+
+def _measurements(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return (row for seeds in result["tasks"].values() for row in seeds.values())
 
 
 def _over_seeds(gaps: list[dict[str, float]]) -> dict[str, float]:
@@ -159,4 +228,14 @@ def _over_seeds(gaps: list[dict[str, float]]) -> dict[str, float]:
     return {"value": float(values.mean()), "se": float(max(errors.mean(), spread))}
 
 
-EXPERIMENT = Experiment(run, table)
+def _range(gaps: list[dict[str, float]]) -> str:
+    values = [gap["value"] for gap in gaps]
+    return f"{number(min(values), 3)} … {number(max(values), 3)}"
+
+
+def _known_mean(values: np.ndarray) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else None
+
+
+EXPERIMENT = Experiment(run, table, tasks=TASKS, seeds=SEEDS)

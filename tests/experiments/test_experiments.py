@@ -15,13 +15,16 @@ from experiments.figure1 import examples, histogram, most_varied
 from experiments.figure5 import counts_of, panel, regions
 from experiments.published import FIGURE3, TABLE1, TABLE2, TABLE3, TABLE4, TOY, published
 from experiments.ranks import rank_curves, rank_rows
-from experiments.record import Record
+from experiments.record import Experiment, Record
 from experiments.rivals import log_densities, mean, rivals
 from experiments.scoreboard import COVERAGE, printed, scoreboard, shortfalls
+from experiments.stored import timed
 from experiments.toy import coverage, divergence
+from experiments.truth import table as truth_table
 from scipy.stats import norm
 
 import drystone as ds
+import experiments
 from drystone.training.member import TrainedMember
 from experiments import NAMES, PAPER, experiment
 
@@ -53,6 +56,34 @@ def test_a_number_of_the_paper_runs_all_its_experiments(monkeypatch, capsys):
     assert main(["figure6", "--seed", "3"]) == 0
     assert main(["table2"]) == 0
     assert capsys.readouterr().out == "epochs 3\nstacking_size 3\ntable2 0\n"
+
+
+def stub(plan):
+    return {"tasks": [task for task in ("slcp", "sir") if plan.includes(task)], "seeds": plan.seeds}
+
+
+@pytest.fixture
+def in_parts(monkeypatch):
+    made = Experiment(stub, lambda result: " ".join(result["tasks"]), tasks=("slcp", "sir"), seeds=3)
+    monkeypatch.setattr("experiments.experiment", lambda name: made)
+
+
+def test_a_part_of_an_experiment_is_shown_and_not_recorded(tmp_path, in_parts):
+    part = experiments.run("truth", directory=tmp_path, tasks=["sir"], seeds=2)
+    assert (part.table, part.record.result["seeds"], part.files) == ("sir", 2, ())
+    assert not list(tmp_path.iterdir())
+    whole = experiments.run("truth", directory=tmp_path)
+    assert (whole.table, whole.files) == ("slcp sir", (tmp_path / "results" / "truth.json",))
+
+
+def test_parts_that_an_experiment_does_not_have_are_refused(tmp_path, in_parts, monkeypatch):
+    with pytest.raises(ValueError, match=r"unknown task of truth 'scir'; known: sir, slcp\. Did you mean 'sir'"):
+        experiments.run("truth", directory=tmp_path, tasks=["scir"])
+    with pytest.raises(ValueError, match="`seeds` must be 1 to 3, as many as truth has; got 4"):
+        experiments.run("truth", directory=tmp_path, seeds=4)
+    monkeypatch.setattr("experiments.experiment", lambda name: Experiment(stub, str))
+    with pytest.raises(ValueError, match="toy is not made of tasks"):
+        experiments.run("toy", directory=tmp_path, tasks=["sir"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -166,6 +197,17 @@ def test_counts_are_shown_with_their_logarithms():
     np.testing.assert_array_equal(shown("slcp", y), y)
 
 
+def test_work_is_timed_when_it_is_done_and_not_when_it_is_continued(tmp_path):
+    done = tmp_path / "done"
+    _, minutes = timed(done, done.mkdir)
+    assert minutes.processor >= 0
+    assert 0 < minutes.clock < 1
+    assert timed(done, lambda: "again") == ("again", minutes)
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    assert np.isnan(timed(begun, lambda: None)[1]).all()
+
+
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -181,6 +223,19 @@ def test_best_is_chosen_on_validation_rows_and_uniform_is_the_mean_density(toy_t
 def test_a_mean_has_the_standard_error_of_a_mean():
     rows = np.array([1.0, 2.0, 6.0])
     assert mean(rows) == {"value": 3.0, "se": pytest.approx(np.std(rows, ddof=1) / np.sqrt(3))}
+
+
+def test_the_truth_table_shows_the_mean_of_the_seeds_and_the_range(tmp_path):
+    def measured(gap, minutes):
+        return {"rows": 1000, "gap": {"refitted": {"value": gap, "se": 0.01}}, "minutes": {"processor": minutes}}
+
+    text = truth_table({"tasks": {"slcp": {"0": measured(0.5, 3.0), "1": measured(0.6, np.nan)}}})
+    # The seeds differ by more than the rows explain: sd/√2 = 0.05.
+    assert "| slcp | 0.550 ± 0.050 | 1000 |\n|  | 0.500 … 0.600 |  |" in text
+    assert "| slcp | 3.0 |" in text  # minutes of the seed that was not interrupted
+    single = truth_table({"tasks": {"slcp": {"0": measured(0.5, np.nan)}}})
+    assert "| slcp | 0.500 ± 0.010 | 1000 |" in single
+    assert "| slcp | – |" in single
 
 
 def test_the_scoreboard_agrees_with_a_count(toy_tables):
