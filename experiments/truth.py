@@ -38,7 +38,7 @@ from experiments.record import Experiment
 from experiments.rivals import mean
 from experiments.stored import Minutes, by_blocks, timed
 
-__all__ = ["EXPERIMENT", "exact_log_posterior", "inferred", "stackings"]
+__all__ = ["EXPERIMENT", "exact_log_posterior", "inferred", "names", "stackings"]
 
 SIMULATIONS, TEST, SEEDS = 11_000, 1_000, 3
 # Far from the seeds with which defaults were chosen, and from those of the other experiments.
@@ -55,11 +55,13 @@ METHODS = ("best posterior", "posteriors", "likelihoods", "both", "product", "re
 def run(plan: Plan) -> dict[str, Any]:
     """Return task → seeds → method → gap, and minutes."""
     seeds = range(plan.seed, plan.seed + (plan.seeds or (1 if plan.quick else SEEDS)))
-    names = [name for name in TASKS if plan.includes(name)]
-    if plan.quick and not plan.tasks:
-        names = ["two_moons"]
-    results = {name: {str(seed): _measured(name, seed, plan) for seed in seeds} for name in names}
+    results = {name: {str(seed): _measured(name, seed, plan) for seed in seeds} for name in names(plan)}
     return {"simulations": _simulations(plan), "points": POINTS, "pairs": _pairs(plan), "tasks": results}
+
+
+def names(plan: Plan) -> tuple[str, ...]:
+    """Return the tasks to be run: those that were asked for, or one if quick, or all."""
+    return plan.tasks or (TASKS[:1] if plan.quick else TASKS)
 
 
 def inferred(name: str, seed: int, plan: Plan) -> Inference:

@@ -13,14 +13,16 @@ from experiments.compression import compress
 from experiments.ensembles import Plan, Setting, exact, members, shown, simulations, tables
 from experiments.figure1 import examples, histogram, most_varied
 from experiments.figure5 import counts_of, panel, regions
-from experiments.published import FIGURE3, TABLE1, TABLE2, TABLE3, TABLE4, TOY, published
+from experiments.published import C2ST_10K, C2ST_COST, FIGURE3, TABLE1, TABLE2, TABLE3, TABLE4, TOY, published
 from experiments.ranks import rank_curves, rank_rows
 from experiments.record import Experiment, Record
+from experiments.references import references
 from experiments.rivals import log_densities, mean, rivals
 from experiments.scoreboard import COVERAGE, printed, scoreboard, shortfalls
 from experiments.stored import timed
 from experiments.toy import coverage, divergence
 from experiments.truth import table as truth_table
+from experiments.truth_c2st import table as c2st_table
 from scipy.stats import norm
 
 import drystone as ds
@@ -208,6 +210,23 @@ def test_work_is_timed_when_it_is_done_and_not_when_it_is_continued(tmp_path):
     assert np.isnan(timed(begun, lambda: None)[1]).all()
 
 
+def test_all_observations_of_a_folder_are_used_and_simulations_without_one(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    y, draws = rng.normal(size=(7, 2)), rng.normal(size=(7, 50, 2))
+    np.savez(tmp_path / "two_moons.npz", observation=y, reference_posterior=draws)
+    monkeypatch.setenv("DRYSTONE_SBIBM_DATA", str(tmp_path))
+    source, pairs = references("two_moons", 20, 0, y[:1])
+    assert (source, len(pairs)) == ("sbibm", 7)
+    for (at, chosen), its_y, its_draws in zip(pairs, y, draws, strict=True):
+        np.testing.assert_array_equal(at, its_y)
+        assert chosen.shape == (20, 2)
+        assert np.isin(chosen, its_draws).all()
+    monkeypatch.delenv("DRYSTONE_SBIBM_DATA")
+    source, ((at, drawn),) = references("two_moons", 20, 0, y[:1])
+    assert (source, drawn.shape) == ("exact sampler", (20, 2))
+    np.testing.assert_array_equal(at, y[0])
+
+
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -236,6 +255,13 @@ def test_the_truth_table_shows_the_mean_of_the_seeds_and_the_range(tmp_path):
     single = truth_table({"tasks": {"slcp": {"0": measured(0.5, np.nan)}}})
     assert "| slcp | 0.500 ± 0.010 | 1000 |" in single
     assert "| slcp | – |" in single
+
+
+def test_published_accuracies_stand_beside_ours_with_what_they_take():
+    text = c2st_table({"tasks": {"slcp": {"everything": [0.6, 0.7]}}})
+    assert "| slcp | 0.650 ± 0.050 | 2 | 0.901 | 0.771 |" in text
+    assert text.endswith("| a transformer on a GPU | a transformer on a GPU |")
+    assert C2ST_COST.keys() == C2ST_10K.keys()
 
 
 def test_the_scoreboard_agrees_with_a_count(toy_tables):
