@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments import NAMES, PAPER, TITLES, experiment
+from experiments import NAMES, PAPER, TITLES, experiment, scoreboard, truth
 from experiments.ensembles import Plan
 from experiments.markdown import grid
 from experiments.record import Record
-from experiments.scoreboard import summary
 
 ROOT = Path(__file__).parent.parent
 RESULTS, FIGURES, PAGES = ROOT / "experiments/results", ROOT / "docs/figures", ("README.md", "docs/paper.md")
@@ -41,8 +40,9 @@ def sections() -> dict[str, str]:
     results = {name: record.result for name, record in records().items()}
     results |= {name: experiment(name).run(Plan(ROOT)) for name in LIVE}
     made = {name: section(name, results[name]) if name in results else missing(name) for name in NAMES}
-    paper = summary(results["table4"], "nsf") if "table4" in results else missing("table4")
-    return made | {"paper": paper, "items": items()}
+    paper = scoreboard.summary(results["table4"], "nsf") if "table4" in results else missing("table4")
+    one_call = truth.summary(results["truth"]) if "truth" in results else missing("truth")
+    return made | {"paper": paper, "one_call": one_call, "items": items()}
 
 
 def section(name: str, result: dict[str, Any]) -> str:

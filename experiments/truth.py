@@ -21,35 +21,32 @@ from typing import Any
 import numpy as np
 
 from drystone import tasks
-from drystone._defaults import EPOCHS
 from drystone.errors import ConvergenceWarning
-from drystone.forms import Product
-from drystone.inference import Inference, infer
+from drystone.inference import Inference
 from drystone.inference.one_call import LIKELIHOODS_IN, REFITTED_IN, split_rows
 from drystone.simulation.simulate import simulate
 from drystone.stacking import Stacking, stack
 from drystone.table import Table
-from drystone.tabulation.tabulate import tabulate
 from drystone.training.distill import distill
 from drystone.training.ensemble import Ensemble
 from experiments.ensembles import TASKS, Plan
 from experiments.markdown import estimate, grid, number
+from experiments.opened import METHODS as OF_ONE_CALL
+from experiments.opened import POINTS, call, epochs, log_densities, stackings
 from experiments.record import Experiment
 from experiments.rivals import mean
 from experiments.stored import Minutes, by_blocks, timed
 
-__all__ = ["EXPERIMENT", "exact_log_posterior", "inferred", "names", "stackings"]
+__all__ = ["EXPERIMENT", "LOG_Y", "exact_log_posterior", "folder", "inferred", "names", "summary", "truth"]
 
 SIMULATIONS, TEST, SEEDS = 11_000, 1_000, 3
 # Far from the seeds with which defaults were chosen, and from those of the other experiments.
 FIRST_SEED, TEST_SEED = 20_000, 19_999
-# Points per row at which products are normalized.
-POINTS = 1_000
 # Emulated pairs, and the posteriors that are trained on them.
 PAIRS, DISTILLED = 50_000, 2
 # Tasks whose y spans decades.
 LOG_Y = ("lotka_volterra",)
-METHODS = ("best posterior", "posteriors", "likelihoods", "both", "product", "refitted", "distilled")
+METHODS = (*OF_ONE_CALL, "distilled")
 
 
 def run(plan: Plan) -> dict[str, Any]:
@@ -64,28 +61,26 @@ def names(plan: Plan) -> tuple[str, ...]:
     return plan.tasks or (TASKS[:1] if plan.quick else TASKS)
 
 
-def inferred(name: str, seed: int, plan: Plan) -> Inference:
-    """Return everything that one call with 11,000 simulations of a task gives."""
-    task, simulations = tasks.get(name), _simulations(plan)
-    drawn = simulate(task, n=simulations, seed=FIRST_SEED + seed, workers=1)
-    return infer(
-        np.asarray(drawn.theta, float),
-        np.asarray(drawn.y, float),
-        prior=task.prior,
-        seed=seed,
-        directory=_folder(name, plan) / f"seed{seed}" / "inference",
-        log_y=name in LOG_Y,
-        members=2 if plan.quick else 8,
-        epochs=_epochs(plan),
-        workers=1,
-    )
+def inferred(name: str, seed: int, plan: Plan, simulations: int | None = None) -> Inference:
+    """Return everything that one call with so many simulations of a task gives; None for 11,000."""
+    task, n = tasks.get(name), simulations or _simulations(plan)
+    drawn = simulate(task, n=n, seed=FIRST_SEED + seed, workers=1)
+    theta, y = np.asarray(drawn.theta, float), np.asarray(drawn.y, float)
+    at = folder(name, seed, plan, simulations)
+    return call(theta, y, task.prior, seed=seed, folder=at, plan=plan, log_y=name in LOG_Y)
+
+
+def folder(name: str, seed: int, plan: Plan, simulations: int | None = None) -> Path:
+    """Return the directory of one call."""
+    size = "" if simulations in (None, _simulations(plan)) else f"{simulations}-"
+    return _home(name, plan) / f"{size}seed{seed}"
 
 
 def _distilled(name: str, seed: int, plan: Plan, inference: Inference, likelihoods: Stacking) -> Ensemble[Any]:
     """Return posteriors trained on pairs of the stacked likelihoods and on the rows that these were trained on."""
     theta, y = inference.simulations
     first, _ = split_rows(len(theta), seed)
-    at = _folder(name, plan) / f"seed{seed}"
+    at = folder(name, seed, plan)
     return distill(
         Ensemble.load(at / "inference" / LIKELIHOODS_IN),
         prior=inference.prior,
@@ -97,7 +92,7 @@ def _distilled(name: str, seed: int, plan: Plan, inference: Inference, likelihoo
         seed=seed,
         directory=at / "distilled",
         log_y=name in LOG_Y,
-        epochs=_epochs(plan),
+        epochs=epochs(plan),
         workers=1,
     )
 
@@ -110,32 +105,18 @@ def _pairs(plan: Plan) -> int:
     return 2_000 if plan.quick else PAIRS
 
 
-def _epochs(plan: Plan) -> int:
-    return 5 if plan.quick else EPOCHS
-
-
-def _folder(name: str, plan: Plan) -> Path:
+def _home(name: str, plan: Plan) -> Path:
     return plan.directory / "truth" / f"{name}{'-quick' if plan.quick else ''}"
 
 
 def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
     """Return the gap of each method on one task with one seed, and how long its parts took."""
-    task, folder = tasks.get(name), _folder(name, plan)
-    at = folder / f"seed{seed}"
-    theta, y, log_p = _truth(task, 20 if plan.quick else TEST, folder / "test")
-    inference, call = timed(at / "inference", lambda: inferred(name, seed, plan))
-    fits = stackings(inference, task.prior)
-    distilled, distilling = timed(
-        at / "distilled", lambda: _distilled(name, seed, plan, inference, fits["likelihoods"])
-    )
-    held_out = tabulate(
-        inference.held_out, theta, y, draws=0, points=POINTS, prior=task.prior, seed=seed, workers=1,
-        directory=at / "held_out",
-    )  # fmt: skip
-    log_q = {method: fit.apply(held_out.select(members=list(fit.names))).log_q for method, fit in fits.items()}
-    log_q["refitted"] = by_blocks(
-        at / "refitted", lambda *block: inference.posterior.log_prob_batched(*block)[0], theta, y
-    )
+    at = folder(name, seed, plan)
+    theta, y, log_p = truth(name, plan)
+    inference, taken = timed(at / "inference", lambda: inferred(name, seed, plan))
+    likelihoods = stackings(inference)["likelihoods"]
+    distilled, distilling = timed(at / "distilled", lambda: _distilled(name, seed, plan, inference, likelihoods))
+    log_q = log_densities(inference, theta, y, seed=seed, folder=at)
     held_out_of_both = split_rows(_simulations(plan), seed)[1]
     stacked = stack(_densities(distilled, *(of[held_out_of_both] for of in inference.simulations)))
     log_q["distilled"] = stacked.apply(_densities(distilled, theta, y)).log_q
@@ -147,7 +128,7 @@ def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
         "gain over posteriors": {method: mean(gaps["posteriors"] - gaps[method]) for method in METHODS[2:]},
         "form": repr(inference.fit.form),
         "weights": {member: round(float(w), 4) for member, w in inference.fit.member_weights.items()},
-        "minutes": _minutes(inference, call, Ensemble.load(at / "inference" / REFITTED_IN), distilling),
+        "minutes": _minutes(inference, taken, Ensemble.load(at / "inference" / REFITTED_IN), distilling),
     }
 
 
@@ -156,7 +137,7 @@ def _densities(ensemble: Ensemble[Any], theta: np.ndarray, y: np.ndarray) -> Tab
 
 
 def _minutes(
-    inference: Inference, call: Minutes, refitted: Ensemble[Any], distilling: Minutes
+    inference: Inference, whole: Minutes, refitted: Ensemble[Any], distilling: Minutes
 ) -> dict[str, float]:
     """Return the processor minutes of the parts; those of the call are divided as its clock minutes are."""
     seconds = inference.frame.groupby("kind")["seconds"].sum()
@@ -165,33 +146,17 @@ def _minutes(
         "likelihoods": seconds["likelihood"] / 60,
         "refitting": refitted.frame["seconds"].sum() / 60,
     }
-    clock["normalizing and stacking"] = call.clock - sum(clock.values())
-    parts = {part: float(minutes * call.processor / call.clock) for part, minutes in clock.items()}
-    return {"clock": call.clock, **parts, "whole call": call.processor, "distilling": distilling.processor}
+    clock["normalizing and stacking"] = whole.clock - sum(clock.values())
+    parts = {part: float(minutes * whole.processor / whole.clock) for part, minutes in clock.items()}
+    return {"clock": whole.clock, **parts, "whole call": whole.processor, "distilling": distilling.processor}
 
 
-def stackings(inference: Inference, prior: object) -> dict[str, Stacking]:
-    """Return the stackings of the members before they were trained again, by method."""
-    table, frame = inference.table, inference.frame
-    posteriors, likelihoods = (
-        table.select(members=[name for name in table.names if frame.loc[name, "kind"] == kind])
-        for kind in ("posterior", "likelihood")
-    )
-    best = int(posteriors.log_q.mean(1).argmax())
-    return {
-        "best posterior": Stacking.single(posteriors.names, best, parameters=table.parameters),
-        "posteriors": stack(posteriors),
-        "likelihoods": stack(likelihoods),
-        "both": stack(table),
-        "product": stack(table, Product(prior=prior)),
-    }
-
-
-def _truth(task: tasks.Task, rows: int, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def truth(name: str, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return test simulations and their exact log densities, NaN where these are not reliable."""
-    drawn = simulate(task, n=rows, seed=TEST_SEED, workers=1)
+    task = tasks.get(name)
+    drawn = simulate(task, n=20 if plan.quick else TEST, seed=TEST_SEED, workers=1)
     theta, y = np.asarray(drawn.theta, float), np.asarray(drawn.y, float)
-    return theta, y, by_blocks(folder, partial(exact_log_posterior, task), theta, y)
+    return theta, y, by_blocks(_home(name, plan) / "test", partial(exact_log_posterior, task), theta, y)
 
 
 def exact_log_posterior(task: tasks.Task, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -217,6 +182,16 @@ def table(result: dict[str, Any]) -> str:
         taken = {part: np.array([row["minutes"][part] for row in seeds.values()]) for part in parts}
         minutes.append([task, *(number(_known_mean(values), 1) for values in taken.values())])
     return "\n\n".join([grid(["task", *methods, "rows"], gaps), grid(["minutes", *parts], minutes)])
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Return the best posterior, the stacked ones and what one call returns, one row per task."""
+    shown = {"best posterior": "best posterior", "posteriors": "stacked posteriors", "refitted": "`ds.infer`"}
+    rows = [
+        [task, *(estimate(_over_seeds([row["gap"][method] for row in seeds.values()])) for method in shown)]
+        for task, seeds in result["tasks"].items()
+    ]
+    return grid(["divergence, nats", *shown.values()], rows)
 
 
 def _measurements(result: dict[str, Any]) -> Iterator[dict[str, Any]]:

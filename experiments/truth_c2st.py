@@ -19,12 +19,13 @@ from drystone.posterior import StackedPosterior
 from drystone.simulation.simulate import simulate
 from experiments.ensembles import TASKS, Plan
 from experiments.markdown import estimate, grid, number
+from experiments.opened import stackings
 from experiments.published import C2ST_10K, C2ST_COST
 from experiments.record import Experiment
 from experiments.references import references
 from experiments.rivals import mean
 from experiments.stored import stored
-from experiments.truth import TEST_SEED, inferred, names, stackings
+from experiments.truth import TEST_SEED, inferred, names
 
 __all__ = ["EXPERIMENT"]
 
@@ -37,7 +38,7 @@ def run(plan: Plan) -> dict[str, Any]:
     draws, results, source = QUICK_DRAWS if plan.quick else DRAWS, {}, ""
     for name in names(plan):
         inference = inferred(name, plan.seed, plan)
-        fits = stackings(inference, tasks.get(name).prior)
+        fits = stackings(inference)
         posteriors = {
             "best posterior": fits["best posterior"].posterior(inference.held_out),
             "posteriors": fits["posteriors"].posterior(inference.held_out),

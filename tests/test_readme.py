@@ -1,6 +1,5 @@
 """The README says what is so: its example runs, and its tables are the current ones."""
 
-import json
 import re
 import runpy
 import subprocess
@@ -36,12 +35,6 @@ def test_the_table_of_cells_is_that_of_the_registry():
 
 def test_the_table_of_speeds_is_that_of_the_results():
     assert section("fast") == runpy.run_path(str(ROOT / "benchmarks" / "table.py"))["fast"]()
-
-
-def test_the_distance_of_one_call_from_the_truth_is_that_of_the_results():
-    (slcp,) = json.loads((ROOT / "experiments/results/truth.json").read_text())["result"]["tasks"]["slcp"].values()
-    gap = slcp["gap"]["refitted"]
-    assert f"[{gap['value']:.3f} ± {gap['se']:.3f} nats](docs/paper.md#every-kind-of-member)" in README
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)", README))
