@@ -33,6 +33,7 @@ TITLES = {
     "gap": "divergence from the exact posterior in nats, by method, five tasks",
     "truth": "divergence from the exact posterior with every kind of member, five tasks",
     "truth_c2st": "classifier two-sample tests of ten thousand draws with every kind of member, five tasks",
+    "ablation": "divergence from the exact posterior against the number of simulations, by kind of member",
     "local": "local weights against global ones, five tasks",
     "c2st": "classifier two-sample tests against reference posteriors, five tasks",
     "crude": "many crude members against a few careful ones, at equal work",

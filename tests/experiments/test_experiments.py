@@ -18,6 +18,7 @@ from experiments.ranks import rank_curves, rank_rows
 from experiments.record import Experiment, Record
 from experiments.references import references
 from experiments.rivals import log_densities, mean, rivals
+from experiments.sbi_defaults import Defaults, sbi_prior
 from experiments.scoreboard import COVERAGE, printed, scoreboard, shortfalls
 from experiments.stored import timed
 from experiments.toy import coverage, divergence
@@ -27,8 +28,9 @@ from scipy.stats import norm
 
 import drystone as ds
 import experiments
+from drystone.adapters.sbi import SbiLikelihood
 from drystone.training.member import TrainedMember
-from experiments import NAMES, PAPER, experiment
+from experiments import NAMES, PAPER, ablation, experiment
 
 
 @pytest.fixture(scope="module")
@@ -225,6 +227,45 @@ def test_all_observations_of_a_folder_are_used_and_simulations_without_one(tmp_p
     source, ((at, drawn),) = references("two_moons", 20, 0, y[:1])
     assert (source, drawn.shape) == ("exact sampler", (20, 2))
     np.testing.assert_array_equal(at, y[0])
+
+
+@pytest.mark.filterwarnings("ignore:Maximum number of epochs")
+def test_the_better_of_sbis_flows_by_validation_loss_is_taken_and_trained_once(tmp_path, monkeypatch):
+    task = ds.tasks.get("two_moons")
+    theta, y = ds.simulate(task, n=200, seed=1)
+    sbi = Defaults(theta, np.exp(y), task.prior, 0, tmp_path, np.log, epochs=1)
+    better = sbi.likelihood()
+    losses = {family: torch.load(tmp_path / f"NLE-{family}.pt", weights_only=False) for family in ("maf", "nsf")}
+    chosen = min(losses.values(), key=lambda one: one["loss"])["estimator"]
+    monkeypatch.setattr("sbi.inference.NLE", None)  # training again would fail
+    expected = SbiLikelihood(chosen).log_likelihood(theta[:5], y[:5])
+    np.testing.assert_allclose(sbi.likelihood().log_likelihood(theta[:5], np.exp(y[:5])), expected, rtol=1e-5)
+    np.testing.assert_array_equal(
+        better.log_likelihood(theta[:5], y[:5] + 1), sbi.likelihood().log_likelihood(theta[:5], y[:5] + 1)
+    )
+
+
+@pytest.mark.parametrize("prior", [ds.tasks.Uniform([0, 1], [2, 5]), ds.tasks.LogNormal([0, 1], [2, 1])])
+def test_priors_are_the_same_for_sbi(prior):
+    theta = np.random.default_rng(0).uniform(1, 2, (10, 2))
+    theirs = sbi_prior(prior).log_prob(torch.tensor(theta, dtype=torch.float32)).numpy()
+    np.testing.assert_allclose(theirs, prior.log_prob(theta), rtol=1e-5)
+
+
+def test_the_largest_cells_of_the_ablation_are_shown_once_they_have_been_run(tmp_path):
+    (tmp_path / "ablation").mkdir()
+    for name in ablation.CELLS:
+        if name != "lotka_volterra-30000":
+            gaps = np.full((8, 30), 2.0)
+            gaps[:, 0] = np.nan  # an exact density that is not reliable
+            np.save(tmp_path / "ablation" / f"{name}-seed0.npy", gaps)
+    result = ablation.EXPERIMENT.run(Plan(tmp_path))
+    assert {task: list(sizes) for task, sizes in result["tasks"].items()} == {
+        "slcp": ["1000", "3000", "11000", "30000"],
+        "lotka_volterra": ["1000", "3000", "11000"],
+    }
+    assert result["tasks"]["slcp"]["1000"]["rows"] == 29
+    assert "| slcp | 30,000 | 2.000 ± 0.000 |" in ablation.table(result)
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────
