@@ -34,6 +34,7 @@ TITLES = {
     "truth": "divergence from the exact posterior with every kind of member, five tasks",
     "truth_c2st": "classifier two-sample tests of ten thousand draws with every kind of member, five tasks",
     "ablation": "divergence from the exact posterior against the number of simulations, by kind of member",
+    "others": "problems of other people without exact posteriors: Ricker's map and g-and-k",
     "local": "local weights against global ones, five tasks",
     "c2st": "classifier two-sample tests against reference posteriors, five tasks",
     "crude": "many crude members against a few careful ones, at equal work",

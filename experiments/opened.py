@@ -23,11 +23,19 @@ METHODS = ("best posterior", "posteriors", "likelihoods", "both", "product", "re
 
 
 def call(
-    theta: np.ndarray, y: np.ndarray, prior: object, *, seed: int, folder: Path, plan: Plan, log_y: bool = False
+    theta: np.ndarray,
+    y: np.ndarray,
+    prior: object,
+    *,
+    seed: int,
+    folder: Path,
+    plan: Plan,
+    log_y: bool = False,
+    test: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Inference:
     """Return everything that one call gives, with eight members of each kind; two if the plan is quick."""
     return infer(
-        theta, y, prior=prior, seed=seed, directory=folder / "inference", log_y=log_y,
+        theta, y, prior=prior, test=test, seed=seed, directory=folder / "inference", log_y=log_y,
         members=2 if plan.quick else 8, epochs=epochs(plan), workers=1,
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from experiments.settings import spline
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENT", "rank_curves", "rank_rows"]
+__all__ = ["EXPERIMENT", "rank_curves", "rank_distances", "rank_rows"]
 
 SETTINGS = [spline(task) for task in TASKS]
 # Large enough to be seen: D of calibrated ranks is 1/(6N), so this is worth a tenth of a nat.
@@ -51,9 +51,14 @@ def fits(validation: Table) -> dict[str, Stacking]:
 
 
 def rank_rows(validation: Table, test: Table) -> dict[str, Any]:
+    """Return the rank distances of these four."""
+    return rank_distances(fits(validation), validation, test)
+
+
+def rank_distances(fits: dict[str, Stacking], validation: Table, test: Table) -> dict[str, Any]:
     """Return the rank distance of each method, and the average of exactly calibrated ranks."""
     # Our best member is that by log density; names of our own, because those of `compare` mean the best by ranks.
-    ours = {f"{name} by density": fit for name, fit in fits(validation).items()}
+    ours = {f"{name} by density": fit for name, fit in fits.items()}
     result = compare(validation, test, ours, metrics=(RANK_DISTANCE,)).of(RANK_DISTANCE)
     distances = {name.removesuffix(" by density"): asdict(result.methods[name].value) for name in ours}
     return {**distances, "floor": result.floor}

@@ -10,16 +10,20 @@ from drystone.table import Table
 from drystone.training.ensemble import Ensemble
 from experiments.ensembles import Plan, Setting, Use, shown, simulations
 
-__all__ = ["density_table", "log_densities", "mean", "rivals"]
+__all__ = ["best_and_uniform", "density_table", "log_densities", "mean", "rivals"]
 
 
 def rivals(validation: Table) -> dict[str, Stacking]:
     """Return the best member by log density, uniform weights and the stack by log score, all as stackings."""
+    return {**best_and_uniform(validation), "stacked": stack(validation)}
+
+
+def best_and_uniform(validation: Table) -> dict[str, Stacking]:
+    """Return the best member by log density and uniform weights, as stackings."""
     best = int(validation.log_q.mean(1).argmax())
     return {
         "best": Stacking.single(validation.names, best, parameters=validation.parameters),
         "uniform": Stacking.uniform(validation.names, parameters=validation.parameters),
-        "stacked": stack(validation),
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from benchmarks.problems import CHOSEN_ON, PROBLEMS
 from experiments.__main__ import main
 from experiments.compression import compress
 from experiments.ensembles import Plan, Setting, exact, members, shown, simulations, tables
@@ -30,7 +31,7 @@ import drystone as ds
 import experiments
 from drystone.adapters.sbi import SbiLikelihood
 from drystone.training.member import TrainedMember
-from experiments import NAMES, PAPER, ablation, experiment
+from experiments import NAMES, PAPER, ablation, experiment, others
 
 
 @pytest.fixture(scope="module")
@@ -266,6 +267,11 @@ def test_the_largest_cells_of_the_ablation_are_shown_once_they_have_been_run(tmp
     }
     assert result["tasks"]["slcp"]["1000"]["rows"] == 29
     assert "| slcp | 30,000 | 2.000 ± 0.000 |" in ablation.table(result)
+
+
+def test_problems_of_other_people_had_no_part_in_choosing_settings():
+    assert set(others.NAMES) <= set(PROBLEMS)
+    assert not set(others.NAMES) & set(CHOSEN_ON)
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────
