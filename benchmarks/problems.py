@@ -8,7 +8,7 @@ import numpy as np
 
 import drystone as ds
 
-__all__ = ["CHOSEN_ON", "PROBLEMS"]
+__all__ = ["CHOSEN_ON", "PROBLEMS", "task_problem"]
 
 
 def queue(n, rng):
@@ -81,7 +81,8 @@ def ornstein_uhlenbeck(n, rng):
     return theta, y, (lower, upper)
 
 
-def _task(name):
+def task_problem(name):
+    """Return a task of the library as a problem."""
     task = ds.tasks.get(name)
 
     def simulate(n, rng):
@@ -94,12 +95,12 @@ def _task(name):
 PROBLEMS = {
     "queue": queue,
     "stochastic_volatility": stochastic_volatility,
-    "two_moons": _task("two_moons"),
-    "slcp": _task("slcp"),
+    "two_moons": task_problem("two_moons"),
+    "slcp": task_problem("slcp"),
     "g_and_k": g_and_k,
     "ricker": ricker,
     "ornstein_uhlenbeck": ornstein_uhlenbeck,
-    "gaussian_mixture": _task("gaussian_mixture"),
+    "gaussian_mixture": task_problem("gaussian_mixture"),
 }
 
 # Settings and defaults of training were chosen on these, with other seeds; the others only judge them.

@@ -30,7 +30,7 @@ LR_DROPS = 3
 PATIENCE = 20  # without drops of the learning rate
 PATIENCE_WITH_DROPS = 8
 VALIDATION = 0.1
-LOG_Y = False
+LOG_Y: Literal["auto"] = "auto"
 
 # ds.tabulate
 DRAWS = 1000

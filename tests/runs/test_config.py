@@ -41,7 +41,7 @@ def test_an_unchanged_file_is_not_written_again(tmp_path):
         ("[train]\nmember = 3\n", r"unknown key in \[train\] 'member'; .* Did you mean 'members'\?"),
         ("[train]\nmembers = 2.5\n", r"`train.members` must be an integer; got 2.5"),
         ("[train]\nmembers = true\n", r"`train.members` must be an integer; got True"),
-        ("[train]\nlog_y = 1\n", r"`train.log_y` must be true or false; got 1"),
+        ("[train]\nlog_y = 1\n", r'`train.log_y` must be true, false or "auto"; got 1'),
         ("[train]\nmembers = 0\n", r"`train.members` must be at least 1; got 0"),
         ("[train]\nfamily = 'nfs'\n", r"unknown `train.family` 'nfs'; known: maf, nsf"),
         ("[tabulate]\nlevels = 0.5\n", r"`tabulate.levels` must be a list; got 0.5"),

@@ -213,7 +213,8 @@ def test_counts_are_modelled_by_their_square_root_with_its_jacobian():
     columns = [rng.poisson(lam), rng.poisson(lam) - 300, rng.poisson(lam), rng.normal(size=4000)]
     y = np.stack([column.astype(float) for column in columns], axis=1)
     features = Features.fit(y, log=[2], u=rng.random(y.shape))
-    np.testing.assert_array_equal(features.root, [True, False, False, False])  # the others: negative, log, real
+    # The others are negative, a logarithm, and real.
+    np.testing.assert_array_equal(features.warp.root, [True, False, False, False])
     z, _ = features.apply(y, rng.random(y.shape))
     few, many = z[:2000, 0].std(), z[2000:, 0].std()
     assert few == pytest.approx(many, rel=0.2)

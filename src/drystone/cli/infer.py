@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from drystone._defaults import LOG_Y
 from drystone.cli.command import (
     cluster_client,
     cluster_option,
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Kind of members.",
 )
-@click.option("--log-y", is_flag=True, help="Take logarithms of the data.")
+@click.option(
+    "--log-y/--no-log-y", default=None, help="Take logarithms of the data.  [where their tails are heavy]"
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of everything random.")
 @workers_option
 @cluster_option
@@ -68,7 +71,7 @@ def infer(
     minutes: float | None,
     members: int | None,
     target: str,
-    log_y: bool,
+    log_y: bool | None,
     seed: int,
     workers: int | None,
     cluster: str | None,
@@ -121,7 +124,7 @@ def infer(
             seed=seed,
             directory=run.path / INFERENCE,
             parameters=names,
-            log_y=log_y,
+            log_y=LOG_Y if log_y is None else log_y,
             workers=workers,
             client=client,
         )

@@ -44,6 +44,7 @@ from drystone.tasks import Task
 from drystone.training import Ensemble, train
 from drystone.training.augmentation import Augment
 from drystone.training.inputs import simulations
+from drystone.training.warp import LogY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,7 @@ def infer(
     seed: int = SEED,
     directory: str | os.PathLike[str] | None = None,
     parameters: Sequence[str] | None = None,
-    log_y: bool | Sequence[int] = LOG_Y,
+    log_y: LogY = LOG_Y,
     embedding: Callable[[], nn.Module] | None = None,
     augment: Augment | None = None,
     epochs: int = EPOCHS,

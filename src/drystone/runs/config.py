@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from drystone import _defaults as defaults
@@ -68,7 +69,7 @@ class Train:
         patience: epochs without a better validation loss before the learning rate is lowered, or training stops.
         lr_drops: times that the learning rate is lowered; 0 in a file that names a patience and no drops.
         validation: share of the training rows held out for early stopping.
-        log_y: whether to take logarithms of the data.
+        log_y: take logarithms of the data: true, false, or "auto" where their tails are heavy.
         lower: lower bounds of the parameters, for simulations without a task.
         upper: upper bounds of the parameters; ``inf`` where there is none.
         seed: seed of everything random in training.
@@ -81,7 +82,7 @@ class Train:
     patience: int = defaults.PATIENCE_WITH_DROPS
     lr_drops: int = defaults.LR_DROPS
     validation: float = defaults.VALIDATION
-    log_y: bool = defaults.LOG_Y
+    log_y: bool | str = defaults.LOG_Y
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     seed: int = defaults.SEED
@@ -108,7 +109,7 @@ class Likelihoods:
         epochs: maximum number of epochs.
         patience: epochs without a better validation loss before the learning rate is lowered, or training stops.
         validation: share of the training rows held out for early stopping.
-        log_y: whether to take logarithms of the data.
+        log_y: take logarithms of the data: true, false, or "auto" where their tails are heavy.
         seed: seed of everything random in training.
     """
 
@@ -117,7 +118,7 @@ class Likelihoods:
     epochs: int = defaults.EPOCHS
     patience: int = defaults.PATIENCE_WITH_DROPS
     validation: float = defaults.VALIDATION
-    log_y: bool = defaults.LOG_Y
+    log_y: bool | str = defaults.LOG_Y
     seed: int = defaults.SEED
 
     def __post_init__(self) -> None:
@@ -281,6 +282,10 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
         if isinstance(value, list):
             return tuple(_typed(name, item, get_args(hint)[0]) for item in value)
         raise TypeError(f"`{name}` must be a list; got {value!r}.")
+    if get_origin(hint) is UnionType:
+        if isinstance(value, bool) or value == "auto":
+            return value
+        raise TypeError(f'`{name}` must be true, false or "auto"; got {value!r}.')
     accepted = (int, float) if hint is float else (hint,)
     # In Python True is an int; in a configuration it is a mistake.
     if not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):

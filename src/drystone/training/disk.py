@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ from drystone.training.member import History, TrainedMember
 from drystone.training.preprocessing import DataTransform, Scaling
 from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration
+from drystone.training.warp import Warp
 
 if TYPE_CHECKING:
     from torch import nn
@@ -102,7 +103,7 @@ def _arrays_of_posterior(member: TrainedMember) -> State:
         "support.upper": member.support.upper,
         "scaling.shift": member.scaling.shift,
         "scaling.scale": member.scaling.scale,
-        "conditioning.log": data_transform.log,
+        **_arrays_of_warp("conditioning", data_transform.warp),
         "conditioning.shift": data_transform.scaling.shift,
         "conditioning.scale": data_transform.scaling.scale,
     }
@@ -126,11 +127,20 @@ def _arrays_of_likelihood(member: TrainedLikelihood) -> State:
         "features.constant": features.constant,
         "features.step": features.step,
         "features.origin": features.origin,
-        "features.log": features.log,
-        "features.root": features.root,
+        **_arrays_of_warp("features", features.warp),
         "features.shift": features.scaling.shift,
         "features.scale": features.scaling.scale,
     }
+
+
+def _arrays_of_warp(prefix: str, warp: Warp) -> State:
+    return {f"{prefix}.{field.name}": getattr(warp, field.name) for field in fields(warp)}
+
+
+def _warp(prefix: str, arrays: State) -> Warp:
+    """Read a warp; files of 0.1 have the logarithms alone, and none was of another kind."""
+    none = Warp.none(arrays[f"{prefix}.log"].shape)
+    return Warp(**{f.name: arrays.get(f"{prefix}.{f.name}", getattr(none, f.name)) for f in fields(Warp)})
 
 
 def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
@@ -247,7 +257,8 @@ class Stored:
                 name=self.name,
                 flow=flow,
                 features=Features(
-                    **{name: arrays[f"features.{name}"] for name in ("constant", "step", "origin", "log", "root")},
+                    **{name: arrays[f"features.{name}"] for name in ("constant", "step", "origin")},
+                    warp=_warp("features", arrays),
                     scaling=Scaling(arrays["features.shift"], arrays["features.scale"]),
                 ),
                 condition=Condition(support, Scaling(arrays["condition.shift"], arrays["condition.scale"])),
@@ -257,7 +268,7 @@ class Stored:
                 recipe=self.recipe,
             )
         data_transform = DataTransform(
-            arrays["conditioning.log"],
+            _warp("conditioning", arrays),
             Scaling(arrays["conditioning.shift"], arrays["conditioning.scale"]),
             self.description["clip"],
             arrays.get("conditioning.mean"),

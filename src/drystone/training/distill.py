@@ -26,6 +26,7 @@ from drystone.simulation.prior import Prior, as_prior
 from drystone.training.ensemble import Ensemble
 from drystone.training.sweep import Configuration, Family, Sweep
 from drystone.training.train import train
+from drystone.training.warp import LogY
 
 __all__ = ["distill"]
 
@@ -51,7 +52,7 @@ def distill(
     epochs: int = EPOCHS,
     lr_drops: int = 3,
     validation: float = VALIDATION,
-    log_y: bool | Sequence[int] = LOG_Y,
+    log_y: LogY = LOG_Y,
     progress: bool | None = None,
 ) -> Ensemble[Any]:
     """Train posteriors on pairs from the prior and a mixture of likelihoods, and on real simulations if given.

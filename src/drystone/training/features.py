@@ -2,13 +2,13 @@ r"""The map from data y to the features of a flow that is a density of y."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drystone.training.preprocessing import Scaling
+from drystone.training.warp import LogY, Warp
 
 __all__ = ["Features"]
 
@@ -28,16 +28,15 @@ class Features:
     r"""The map :math:`z = (l(y + hu) - \mu) / \sigma`, a bijection but for the constant columns, which have no z.
 
     Counts have step h and are spread evenly over their cell by :math:`u \in (0, 1)` (dequantization); h is 0
-    elsewhere. l is the logarithm of some columns, and :math:`\mathrm{sign}(x) \sqrt{|x|}` of other counts that are
-    not negative: the square root of Poisson counts has the same noise at all sizes. y is never clipped: that would
-    be no bijection.
+    elsewhere. l is a warp of some columns, and :math:`\mathrm{sign}(x) \sqrt{|x|}` of other counts that are not
+    negative: the square root of Poisson counts has the same noise at all sizes. y is never clipped: that would be
+    no bijection.
 
     Args:
         constant: Values of the constant columns, NaN for the others; (c,).
         step: Steps h, 0 for continuous columns; (c,).
         origin: A value of each column of counts, 0 for the others; (c,).
-        log: Mask of the columns of which the logarithm is taken, (c,).
-        root: Mask of the columns of which the square root is taken, (c,).
+        warp: The columnwise map l.
         scaling: Standardizes the columns that vary.
 
     Example:
@@ -49,30 +48,24 @@ class Features:
     constant: NDArray[np.float64]
     step: NDArray[np.float64]
     origin: NDArray[np.float64]
-    log: NDArray[np.bool_]
-    root: NDArray[np.bool_]
+    warp: Warp
     scaling: Scaling
 
     @classmethod
-    def fit(
-        cls, y: NDArray[np.floating], *, log: bool | Sequence[int] = False, u: NDArray[np.float64] | float = 0.5
-    ) -> Features:
+    def fit(cls, y: NDArray[np.floating], *, log: LogY = False, u: NDArray[np.float64] | float = 0.5) -> Features:
         """Fit on training rows y (N, c), with u (N, c) for the counts."""
         y = np.asarray(y, np.float64)
-        columns = np.zeros(y.shape[1], bool)
-        columns[slice(None) if isinstance(log, bool) else list(log)] = log is not False
         low, high = y.min(axis=0), y.max(axis=0)
         # Up to rounding errors, as in `Scaling`.
         constant = np.where(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high)), y[0], np.nan)
         if not np.isnan(constant).any():
             raise ValueError("every column of `y` is constant: there is nothing for a likelihood to describe.")
         step = np.array([_step(y[:, j], j) if np.isnan(constant[j]) else 0.0 for j in range(y.shape[1])])
-        identity = Scaling(np.zeros(y.shape[1]), np.ones(y.shape[1]))
         varying = np.isnan(constant)
         origin = np.where(step > 0, low, 0.0)
-        log_of, root_of = columns & varying, (step > 0) & (low >= 0) & ~columns
-        raw = cls(np.full(y.shape[1], np.nan), step, origin, log_of, root_of, identity)
-        return cls(constant, step, origin, log_of, root_of, Scaling.fit(raw.apply(y, u)[0][:, varying]))
+        x = np.where(varying, y + step * u, 1.0)
+        warp = Warp.fit(x, log, root=(step > 0) & (low >= 0))
+        return cls(constant, step, origin, warp, Scaling.fit(warp.apply(x)[:, varying]))
 
     @property
     def varying(self) -> NDArray[np.bool_]:
@@ -105,22 +98,16 @@ class Features:
         """
         if y.ndim != 2 or y.shape[1] != self.step.size:
             raise ValueError(f"`y` must have shape (N, {self.step.size}); got {y.shape}.")
-        x = np.asarray(y, np.float64) + self.step * u
-        if (x[:, self.log] <= 0).any():
-            rows = int((x[:, self.log] <= 0).any(axis=1).sum())
-            raise ValueError(f"`log_y` needs positive `y`; {rows} of {len(y)} rows have values ≤ 0.")
-        v = np.log(x, where=self.log, out=x.copy())
-        v[:, self.root] = np.copysign(np.sqrt(np.abs(x[:, self.root])), x[:, self.root])
-        log_cells = np.log(self.step[self.step > 0]).sum()
-        log_slope = -v[:, self.log].sum(axis=1) - np.log(2 * np.abs(v[:, self.root])).sum(axis=1)
-        return self.scaling.apply(v[:, self.varying]), self.scaling.log_det + log_slope + log_cells
+        # A constant column has no feature and no slope: at 1, no warp has one either.
+        v = self.warp.apply(np.where(self.varying, y + self.step * u, 1.0))
+        log_slope = self.warp.log_slope(v).sum(axis=1) + np.log(self.step[self.step > 0]).sum()
+        return self.scaling.apply(v[:, self.varying]), self.scaling.log_det + log_slope
 
     def invert(self, z: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return y (N, c) for rows z (N, p): counts are at the lower end of their cell."""
-        x = np.tile(np.where(self.varying, 0.0, self.constant), (len(z), 1))
-        x[:, self.varying] = self.scaling.invert(z)
-        y = np.exp(x, where=self.log, out=x)
-        y[:, self.root] *= np.abs(y[:, self.root])
+        v = np.zeros((len(z), self.step.size))
+        v[:, self.varying] = self.scaling.invert(z)
+        y = np.where(self.varying, self.warp.invert(v), self.constant)
         counts = self.step > 0
         origin, step = self.origin[counts], self.step[counts]
         y[:, counts] = origin + step * np.floor((y[:, counts] - origin) / step)

@@ -8,7 +8,6 @@ later is appended to the text only where it differs from its default.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from drystone.simulation.support import Support
 from drystone.training.engines.loop import Schedule
 from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration
+from drystone.training.warp import LogY
 
 __all__ = ["fingerprint_of_data", "fingerprint_of_member", "fingerprint_of_refit"]
 
@@ -27,7 +27,7 @@ def fingerprint_of_data(
     *,
     support: Support,
     validation: float | tuple[NDArray, NDArray],
-    log_y: bool | Sequence[int],
+    log_y: LogY,
     clip_y: float,
     components: int | None,
     schedule: Schedule,

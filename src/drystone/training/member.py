@@ -109,7 +109,7 @@ class TrainedMember:
     @property
     def y_shape(self) -> tuple[int, ...] | None:
         """Shape of one observation, (c,); None for structured data, of which only the scale is known."""
-        return self.data_transform.log.shape or None
+        return self.data_transform.warp.log.shape or None
 
     def context(self, y: NDArray) -> NDArray[np.float32]:
         """Return the context of the flow, (N, c)."""

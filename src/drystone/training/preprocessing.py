@@ -2,12 +2,13 @@ r"""Transforms of θ and y to a scale that suits networks, fitted on the trainin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+
+from drystone.training.warp import LogY, Warp
 
 __all__ = ["DataTransform", "Scaling"]
 
@@ -52,7 +53,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class DataTransform:
-    r"""A transform of y for networks: logarithms of some columns, standardization, clipping and PCA.
+    r"""A transform of y for networks: a warp of some columns, standardization, clipping and PCA.
 
     .. math:: v = \mathrm{clip}\left(\frac{l(y) - \mu}{\sigma}, \pm b\right), \qquad c = (v - \bar v) P
 
@@ -60,14 +61,14 @@ class DataTransform:
     simulators yield single rows hundreds of standard deviations from the mean; clipping limits their influence.
 
     Args:
-        log: Mask of the columns of which the logarithm is taken, (c,).
+        warp: The columnwise map l.
         scaling: Standardizes the columns; if y has more dimensions, all its entries alike.
         clip: The bound b.
         mean: :math:`\bar v`, or ``None`` without PCA.
         axes: P, (c, components), or ``None`` without PCA.
     """
 
-    log: NDArray[np.bool_]
+    warp: Warp
     scaling: Scaling
     clip: float
     mean: NDArray[np.float64] | None = None
@@ -78,7 +79,7 @@ class DataTransform:
         cls,
         y: NDArray[np.floating],
         *,
-        log: bool | Sequence[int] = False,
+        log: LogY = False,
         clip: float = 6.0,
         components: int | None = None,
     ) -> DataTransform:
@@ -86,15 +87,14 @@ class DataTransform:
         if clip <= 0:
             raise ValueError(f"`clip_y` must be positive; got {clip}. Use None not to clip.")
         structured = y.ndim > 2
-        columns = np.zeros(() if structured else y.shape[1:], bool)
-        columns[() if isinstance(log, bool) else list(log)] = log is not False
-        if structured and (components is not None or not isinstance(log, bool)):
+        if structured and (components is not None or not isinstance(log, bool | str)):
             raise ValueError(f"PCA and logs of single columns need `y` of shape (N, c); got {y.shape}.")
-        v = _log(y, columns)
+        warp = Warp.fit(y, log)
+        v = warp.apply(y)
         scaling = Scaling.fit(v.reshape(-1, 1) if structured else v)
         if structured:
             scaling = Scaling(scaling.shift[0], scaling.scale[0])
-        fitted = cls(columns, scaling, float(clip))
+        fitted = cls(warp, scaling, float(clip))
         if components is None:
             return fitted
         v = fitted(y).astype(np.float64)
@@ -109,30 +109,19 @@ class DataTransform:
             raise ValueError(f"`components` is {components} but `y` has only rank {rank}; use {rank}.")
         # The sign of an axis is arbitrary; a positive largest entry makes the result reproducible.
         signs = np.sign(axes[np.arange(components), np.abs(axes).argmax(axis=1)])
-        return cls(columns, scaling, float(clip), mean, (axes * signs[:, None] / deviations[:, None]).T)
+        return cls(warp, scaling, float(clip), mean, (axes * signs[:, None] / deviations[:, None]).T)
 
     def __call__(self, y: NDArray[np.floating]) -> NDArray[np.float32]:
         """Return the network's input for rows y, float32."""
-        if self.log.ndim == 1 and (y.ndim != 2 or y.shape[1] != self.log.size):
-            raise ValueError(f"`y` must have shape (N, {self.log.size}); got {y.shape}.")
+        columns = self.warp.log
+        if columns.ndim == 1 and (y.ndim != 2 or y.shape[1] != columns.size):
+            raise ValueError(f"`y` must have shape (N, {columns.size}); got {y.shape}.")
         # By chunks of rows, because the arithmetic is in double precision and y may be most of the memory.
         chunks = [self._rows(y[start : start + CHUNK]) for start in range(0, len(y), CHUNK)]
         return np.concatenate(chunks) if chunks else self._rows(y)
 
     def _rows(self, y: NDArray[np.floating]) -> NDArray[np.float32]:
-        v = np.clip(self.scaling.apply(_log(y, self.log)), -self.clip, self.clip)
+        v = np.clip(self.scaling.apply(self.warp.apply(y)), -self.clip, self.clip)
         if self.mean is not None and self.axes is not None:
             v = (v - self.mean) @ self.axes
         return v.astype(np.float32)
-
-
-def _log(y: NDArray[np.floating], columns: NDArray[np.bool_]) -> NDArray[np.float64]:
-    y = np.asarray(y, np.float64)
-    if not columns.any():
-        return y
-    # With a scalar flag (structured y) `y[..., columns]` would add an axis, so a mask is used instead.
-    mask = np.broadcast_to(columns, y.shape)
-    if (y[mask] <= 0).any():
-        rows = int((mask & (y <= 0)).reshape(len(y), -1).any(axis=1).sum())
-        raise ValueError(f"`log_y` needs positive `y`; {rows} of {len(y)} rows have values ≤ 0.")
-    return np.log(y, where=mask, out=y.copy())

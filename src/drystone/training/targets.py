@@ -7,7 +7,6 @@ member in the units of the simulations.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +24,7 @@ from drystone.training.likelihood import Condition, TrainedLikelihood
 from drystone.training.member import History, TrainedMember
 from drystone.training.preprocessing import DataTransform, Scaling
 from drystone.training.sweep import Family, Sweep
+from drystone.training.warp import LogY
 
 __all__ = ["LikelihoodTarget", "PosteriorTarget"]
 
@@ -57,7 +57,7 @@ class PosteriorTarget:
         training: Rows,
         support: Support,
         *,
-        log_y: bool | Sequence[int],
+        log_y: LogY,
         clip_y: float,
         components: int | None,
     ) -> PosteriorTarget:
@@ -128,7 +128,7 @@ class LikelihoodTarget:
         training: Rows,
         support: Support,
         *,
-        log_y: bool | Sequence[int],
+        log_y: LogY,
         seed: int,
     ) -> LikelihoodTarget:
         """Fit the transforms on the training rows; warn of constant columns of y."""

@@ -32,6 +32,9 @@ class MemberModule(nn.Module):
     shift: torch.Tensor
     scale: torch.Tensor
     y_log: torch.Tensor
+    y_asinh: torch.Tensor
+    y_center: torch.Tensor
+    y_width: torch.Tensor
     y_shift: torch.Tensor
     y_scale: torch.Tensor
     y_mean: torch.Tensor | None
@@ -49,6 +52,8 @@ class MemberModule(nn.Module):
             "upper": member.support.upper,
             "shift": member.scaling.shift,
             "scale": member.scaling.scale,
+            "y_center": data_transform.warp.center,
+            "y_width": data_transform.warp.width,
             "y_shift": data_transform.scaling.shift,
             "y_scale": data_transform.scaling.scale,
             "y_mean": data_transform.mean,
@@ -57,7 +62,8 @@ class MemberModule(nn.Module):
         for name, value in constants.items():
             tensor = None if value is None else torch.from_numpy(np.array(value, np.float32))
             self.register_buffer(name, tensor)
-        self.register_buffer("y_log", torch.from_numpy(np.array(data_transform.log)))
+        for name, mask in {"y_log": data_transform.warp.log, "y_asinh": data_transform.warp.asinh}.items():
+            self.register_buffer(name, torch.from_numpy(np.array(mask)))
 
     def forward(self, y: torch.Tensor) -> zuko.distributions.NormalizingFlow:
         """Return the posterior at each row of y (…, c)."""
@@ -70,8 +76,9 @@ class MemberModule(nn.Module):
     def context(self, y: torch.Tensor) -> torch.Tensor:
         """Return the context of the flow."""
         # Entries without a logarithm are replaced by 1 inside it, so that no gradient is NaN.
-        logged = torch.where(self.y_log, torch.where(self.y_log, y, 1.0).log(), y)
-        v = ((logged - self.y_shift) / self.y_scale).clamp(-self.clip, self.clip)
+        warped = torch.where(self.y_log, torch.where(self.y_log, y, 1.0).log(), y)
+        warped = torch.where(self.y_asinh, ((y - self.y_center) / self.y_width).asinh(), warped)
+        v = ((warped - self.y_shift) / self.y_scale).clamp(-self.clip, self.clip)
         if self.y_mean is not None and self.y_axes is not None:
             v = (v - self.y_mean) @ self.y_axes
         return v if self.embedding is None else self.embedding(v)

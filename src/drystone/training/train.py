@@ -50,6 +50,7 @@ from drystone.training.progress import member_bar
 from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration, Family, Sweep
 from drystone.training.targets import LikelihoodTarget, PosteriorTarget
+from drystone.training.warp import LogY
 
 if TYPE_CHECKING:
     from torch import nn
@@ -86,7 +87,7 @@ def train(
     validation: float | tuple[ArrayLike, ArrayLike] = VALIDATION,
     augment: Augment | None = None,
     snapshots: Sequence[int] = (),
-    log_y: bool | Sequence[int] = LOG_Y,
+    log_y: LogY = LOG_Y,
     clip_y: float | None = 6.0,
     components: int | None = None,
     embedding: Callable[[], nn.Module] | None = None,
@@ -137,7 +138,8 @@ def train(
             that is cheap to draw again. Pairs that can be told from real ones are warned of. It is code, of which
             a directory notes the name alone; members that train at the same time call it from several threads.
         snapshots: Epochs after which a copy of the parameters is stored, for ``ensemble.snapshot(epoch)``.
-        log_y: Take logarithms of y, of all columns or of those listed.
+        log_y: Take logarithms of y, of all columns or of those listed, which must be positive. ``"auto"`` draws in
+            the columns whose tails are heavy by asinh((y − m) / s), a logarithm far out on either side.
         clip_y: Clip standardized y to ± this value, ``None`` not to clip; posteriors only, as a likelihood must
             see y as it is.
         components: Reduce y to this number of principal components; posteriors only.
@@ -163,6 +165,10 @@ def train(
     _check_engine(engine, embedding is not None, device)
     support = Support.of(prior, theta.shape[1])
     begun = _begun(directory)
+    # A directory that version 0.1 began is continued with its defaults.
+    old = target == "posterior" and begun is not None and begun.of_version_0_1
+    if old and log_y == LOG_Y:
+        log_y = False
     if target == "posterior":
         support = replace(support, linear=LINEAR if begun is None else begun.linear)
     split = Split.of(theta, y, validation, seed, embedding is not None)
@@ -187,8 +193,6 @@ def train(
     if augment is not None:
         data = replace(data, augmentation=Augmentation(augment, kind, support, split.theta, split.y))
 
-    # A directory that version 0.1 began is continued with its defaults.
-    old = target == "posterior" and begun is not None and begun.of_version_0_1
     drops = (0 if old else LR_DROPS) if lr_drops is None else lr_drops
     waiting = (PATIENCE if drops == 0 else PATIENCE_WITH_DROPS) if patience == "auto" else patience
     schedule = Schedule(epochs, waiting, tuple(sorted(set(snapshots))), drops)
