@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/heavy_tails.py                    # about ten minutes
     OMP_NUM_THREADS=1 python benchmarks/heavy_tails.py cauchy pareto      # some problems
 
-Three posteriors and three likelihoods on the same 3,000 simulations with each setting; differences of the log density
-of their average at 1,000 fresh simulations, paired by row: of θ given y for posteriors, of y given θ for
+Three posteriors and three likelihoods on the same 3,000 simulations with each setting; differences of the log
+density of their average at 1,000 fresh simulations, paired by row: of θ given y for posteriors, of y given θ for
 likelihoods. The rule was chosen on the problems in ``CHOSEN_ON``, with other seeds. Writes
 ``benchmarks/results/heavy_tails.json``.
 """

@@ -30,12 +30,11 @@ def call(
     seed: int,
     folder: Path,
     plan: Plan,
-    log_y: bool = False,
     test: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Inference:
     """Return everything that one call gives, with eight members of each kind; two if the plan is quick."""
     return infer(
-        theta, y, prior=prior, test=test, seed=seed, directory=folder / "inference", log_y=log_y,
+        theta, y, prior=prior, test=test, seed=seed, directory=folder / "inference",
         members=2 if plan.quick else 8, epochs=epochs(plan), workers=1,
     )  # fmt: skip
 
