@@ -36,8 +36,10 @@ TITLES = {
     "ablation": "divergence from the exact posterior against the number of simulations, by kind of member",
     "others": "problems of other people without exact posteriors: Ricker's map and g-and-k",
     "local": "local weights against global ones, five tasks",
+    "truth_local": "the same where posteriors and likelihoods are members",
     "c2st": "classifier two-sample tests against reference posteriors, five tasks",
     "crude": "many crude members against a few careful ones, at equal work",
+    "crude_likelihoods": "the same for likelihoods",
     "tensions": "SLCP: every form × score, judged by every metric",
 }
 NAMES = tuple(TITLES)

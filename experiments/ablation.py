@@ -16,7 +16,7 @@ from drystone.likelihood import normalize
 from experiments.ensembles import Plan
 from experiments.figures import COLOURS, curve
 from experiments.markdown import estimate, grid
-from experiments.opened import METHODS, log_densities, stackings
+from experiments.opened import METHODS, held_out_posteriors, log_densities
 from experiments.record import Experiment
 from experiments.rivals import mean
 from experiments.sbi_defaults import Defaults
@@ -75,7 +75,7 @@ def _gaps(task: str, n: int, plan: Plan) -> np.ndarray:
     prior, transform = inference.prior, np.log if task in LOG_Y else np.asarray
     sbi = Defaults(*inference.simulations, prior, seed, at / "sbi", transform, 2 if plan.quick else None)
     # Points are proposed by our posteriors, so that little of the gap is an error of normalizing.
-    proposal = stackings(inference)["posteriors"].posterior(inference.held_out)
+    proposal = held_out_posteriors(inference)
     normalized = normalize({"NLE": sbi.likelihood()}, prior=prior, proposal=proposal, seed=seed)["NLE"]
     log_q["sbi NPE"] = by_blocks(at / "sbi" / "NPE", sbi.posterior().log_prob, theta, y)
     log_q["sbi NLE"] = by_blocks(at / "sbi" / "NLE", normalized.log_prob, theta, y)

@@ -19,7 +19,7 @@ from drystone.posterior import StackedPosterior
 from drystone.simulation.simulate import simulate
 from experiments.ensembles import TASKS, Plan
 from experiments.markdown import estimate, grid, number
-from experiments.opened import stackings
+from experiments.opened import held_out_posteriors, stackings
 from experiments.published import C2ST_10K, C2ST_COST
 from experiments.record import Experiment
 from experiments.references import references
@@ -41,7 +41,7 @@ def run(plan: Plan) -> dict[str, Any]:
         fits = stackings(inference)
         posteriors = {
             "best posterior": fits["best posterior"].posterior(inference.held_out),
-            "posteriors": fits["posteriors"].posterior(inference.held_out),
+            "posteriors": held_out_posteriors(inference),
             "everything": inference.posterior,
         }
         source, pairs = references(name, draws, 0, _simulated(name))

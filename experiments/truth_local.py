@@ -1,0 +1,52 @@
+"""Weights that depend on the data against weights that do not, where posteriors and likelihoods are members.
+
+The members are those of :mod:`experiments.truth`, its first seed, before they were trained again. The weights are
+fitted to the rows that stopped the training, and to further simulations that are several times as many.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drystone import tasks
+from drystone.simulation.simulate import simulate
+from drystone.table import Table
+from experiments.ensembles import TASKS, Plan, shown
+from experiments.local import compared
+from experiments.local import table as local_table
+from experiments.opened import held_out
+from experiments.record import Experiment
+from experiments.truth import folder, inferred, names, truth
+
+__all__ = ["EXPERIMENT"]
+
+MANY, QUICK_MANY = 5_000, 50
+# Far from the seeds of the other simulations.
+SEED = 18_000
+
+
+def run(plan: Plan) -> dict[str, Any]:
+    """Return task → stacking simulations → global, local, gain."""
+    results = {}
+    for name in names(plan):
+        at, inference = folder(name, plan.seed, plan), inferred(name, plan.seed, plan)
+        theta, y, _ = truth(name, plan)
+        further = simulate(tasks.get(name), n=QUICK_MANY if plan.quick else MANY, seed=SEED + plan.seed, workers=1)
+        test = held_out(inference, theta, y, seed=plan.seed, directory=at / "held_out")
+        many = held_out(
+            inference, np.asarray(further.theta, float), np.asarray(further.y, float), seed=plan.seed,
+            directory=at / "local",
+        )  # fmt: skip
+        test = _densities(test, name)
+        results[name] = {str(rows.N): compared(_densities(rows, name), test) for rows in (inference.table, many)}
+    return {"tasks": results}
+
+
+def _densities(table: Table, name: str) -> Table:
+    """Return the densities alone, with data as the networks of :mod:`experiments.local` see them."""
+    return Table(table.theta, shown(name, np.asarray(table.y)), log_q=table.log_q, names=table.names)
+
+
+EXPERIMENT = Experiment(run, local_table, tasks=TASKS)
