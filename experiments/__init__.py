@@ -20,6 +20,7 @@ __all__ = ["NAMES", "PAPER", "TITLES", "Outcome", "experiment", "run"]
 TITLES = {
     "table1": "forms × scores: which cells exist, in the paper and here",
     "table2": "best, uniform and stacked: fifty affine flows (MAF) of the paper's sweep, three tasks",
+    "table2_fresh": "the same where each flow has 10,000 simulations of its own, as in the paper",
     "table3": "the ranges of the paper's sweep",
     "table4": "best, uniform and stacked: fifty spline flows (NSF), five tasks",
     "figure1": "mini-SimBIG: rank histograms of four members, and the log densities of all",

@@ -1,8 +1,8 @@
 """Ensembles that the experiments share: trained once per task and setting, stored on disk with their tables.
 
-All members of a setting are trained on the same simulations; the weights are fitted to others, and every number is
-measured on a third set. Results that are on disk are read, so the experiments can be run in any order, and again
-after an interruption.
+All members of a setting are trained on the same simulations, or each on its own as in the paper; the weights are
+fitted to others, and every number is measured on a third set. Results that are on disk are read, so the
+experiments can be run in any order, and again after an interruption.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ SHOWN: dict[str, Callable[[Array], Array]] = {"lotka_volterra": np.log, "sir": _
 # Exact posteriors that need sampling take a second per data set: as many test rows as some minutes allow.
 EXACT_ROWS = {"sir": 500, "lotka_volterra": 250}
 EXACT_BLOCK = 25
+# Of simulations that one member alone is trained on.
+FRESH_SEED = 50_000
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Setting:
         sweep: Ranges that their hyperparameters are drawn from.
         members: Number of members, K.
         training: Number of simulations that all members are trained on.
+        fresh: Whether each member has so many simulations of its own, as in the paper.
         stacking: Number of simulations that the weights are fitted to.
         test: Number of simulations that everything is measured on.
         epochs: The most epochs of training.
@@ -97,6 +100,7 @@ class Setting:
     sweep: Sweep = field(default_factory=Sweep)
     members: int = 50
     training: int = 10_000
+    fresh: bool = False
     stacking: int = 1_000
     test: int = 2_000
     epochs: int = 1000
@@ -141,13 +145,31 @@ def shown(task: str, y: Array) -> Array:
 
 def members(setting: Setting, plan: Plan) -> Ensemble:
     """Return the ensemble, trained as far as it is not on disk."""
-    at = setting.under(plan)
+    if setting.fresh:
+        K = setting.under(plan).members
+        with worker_pool(workers=1 if plan.quick else plan.workers) as pool:
+            alone = map_ordered(range(K), lambda k: pool.submit(_fresh_member, setting, plan, k), pool.queue_depth)
+            return Ensemble([member for (member,) in alone])
     theta, y = simulations(setting, plan, "training")
+    return _trained(setting, plan, theta, y, setting.under(plan).members, plan.seed, "", plan.workers)
+
+
+def _fresh_member(setting: Setting, plan: Plan, k: int) -> Ensemble:
+    """Return a member, drawn from the sweep by a seed of its own, that was trained on simulations of its own."""
+    seed = FRESH_SEED + 1000 * plan.seed + k
+    theta, y = simulate(tasks.get(setting.task), n=setting.under(plan).training, seed=seed, workers=1)
+    return _trained(setting, plan, theta, y, 1, seed, f"{k:03d}-", 1)
+
+
+def _trained(
+    setting: Setting, plan: Plan, theta: Array, y: Array, members: int, seed: int, prefix: str, workers: int
+) -> Ensemble:
+    at = setting.under(plan)
     return train(
-        theta, shown(at.task, y), members=at.members, family=at.family, sweep=at.sweep, seed=plan.seed,
-        prior=tasks.get(at.task).prior if at.bounded else None, workers=plan.workers,
-        directory=setting.folder(plan) / "members", epochs=at.epochs, patience=at.patience, lr_drops=at.cuts,
-        snapshots=at.snapshots,
+        theta, shown(at.task, y), members=members, family=at.family, sweep=at.sweep, seed=seed, prefix=prefix,
+        prior=tasks.get(at.task).prior if at.bounded else None, workers=workers,
+        directory=setting.folder(plan) / f"{prefix}members", epochs=at.epochs, patience=at.patience,
+        lr_drops=at.cuts, snapshots=at.snapshots,
     )  # fmt: skip
 
 

@@ -114,7 +114,12 @@ def test_table2_runs_from_one_command(tmp_path):
     record = run("table2", tmp_path)
     assert list(record.result["tasks"]) == ["two_moons", "slcp", "sir"]
     for row in record.result["tasks"].values():
-        assert set(row["metrics"]) == {"log density", "coverage error", "moment error"}
+        assert set(row["metrics"]) == {
+            "log density",
+            "coverage error",
+            "coverage error, free weights",
+            "moment error",
+        }
         # No density beats the exact posterior's, in the mean.
         assert row["exact"]["gap"]["value"] > -4 * row["exact"]["gap"]["se"]
 
@@ -169,6 +174,20 @@ def test_members_are_trained_once(tmp_path, monkeypatch):
     monkeypatch.setattr("drystone.training.engines.job._attempt", None)  # training again would fail
     again = members(setting, plan)
     for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a.flow.parameters, b.flow.parameters)
+
+
+def test_fresh_members_have_simulations_of_their_own_and_are_trained_once(tmp_path, monkeypatch):
+    plan = Plan(tmp_path, quick=True, workers=1)
+    setting = Setting("gaussian_mixture", members=2, epochs=2, fresh=True)
+    first = members(setting, plan)
+    assert first.names == ("000-nsf-000", "001-nsf-000")
+    shared = members(Setting("gaussian_mixture", members=2, epochs=2, label="shared"), plan)
+    # Scalings are those of the data that a member was trained on.
+    assert len({tuple(member.scaling.shift) for member in shared}) == 1
+    assert len({tuple(member.scaling.shift) for member in (*first, *shared)}) == 3
+    monkeypatch.setattr("drystone.training.engines.job._attempt", None)  # training again would fail
+    for a, b in zip(first, members(setting, plan), strict=True):
         np.testing.assert_array_equal(a.flow.parameters, b.flow.parameters)
 
 
@@ -320,9 +339,13 @@ def test_the_scoreboard_agrees_with_a_count(toy_tables):
     lower, upper = ds.stack(validation, form, score).apply(test).interval(0.1).transpose(2, 0, 1)
     covered = ((lower <= test.theta) & (test.theta <= upper)).mean()
     assert board["coverage error"]["stacked"]["value"] == pytest.approx(abs(covered - 0.9))
+    lower, upper = (test.quantile(level).mean(0) for level in (0.05, 0.95))
+    covered = ((lower <= test.theta) & (test.theta <= upper)).mean()
+    for name in ("coverage error", "coverage error, free weights"):
+        assert board[name]["uniform"]["value"] == pytest.approx(abs(covered - 0.9))
 
 
-def test_coverage_of_posteriors_is_read_off_their_ranks():
+def test_coverage_of_posteriors_is_judged_by_the_ends_of_their_intervals():
     test = ds.toy.table(4000, seed=5, draws=400)
     weights = torch.ones(1, dtype=torch.float64)
     narrow = ds.Mixture().combine({"weights": weights}, test.select(members=["narrow"]))
