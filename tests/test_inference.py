@@ -145,6 +145,18 @@ def test_a_directory_is_continued_and_refused_to_others(inferred, rows, director
             ds.infer(*rows, directory=copy, **{**OPTIONS, **change})
 
 
+def test_further_members_in_a_directory_end_where_they_would_have_from_the_start(rows, tmp_path):
+    grown, fresh = tmp_path / "grown", tmp_path / "fresh"
+    options = {**OPTIONS, "epochs": 12, "test": simulate(100, 4)}
+    ds.infer(*rows, directory=grown, **options)
+    options["members"] = 2
+    one, other = (ds.infer(*rows, directory=directory, **options) for directory in (grown, fresh))
+    assert_same(one, other, rows[1][0])
+    # Others propose the points at which likelihoods are normalized, and others are trained again.
+    for first, second in ((one.table, other.table), (one.test, other.test)):
+        np.testing.assert_array_equal(first.select(members=list(second.names)).log_q, second.log_q)
+
+
 def test_another_prior_of_the_same_support_is_not_answered_with_the_numbers_of_the_first(rows, tmp_path):
     options = {**OPTIONS, "epochs": 2, "directory": tmp_path}
     ds.infer(*rows, **{**options, "prior": ds.tasks.Normal([0.0, 0.0], [3.0, 3.0])})

@@ -1,5 +1,7 @@
 """Tests for drystone._resume: the same continues, nothing begins, something else is refused in words."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,19 @@ def test_a_damaged_record_is_named(tmp_path, text):
     (tmp_path / "table.json").write_text(text)
     with pytest.raises(ds.DamagedError, match=r"table.json is damaged"):
         continue_or_start(tmp_path / "table.json", NOW, "the table", "Remove it.")
+
+
+def test_an_edited_record_is_damaged_and_one_of_an_earlier_version_is_read(tmp_path):
+    path = tmp_path / "table.json"
+    continue_or_start(path, NOW, "the table", "Remove it.")
+    path.write_text(path.read_text().replace('"draws": 9', '"draws": 8'))
+    with pytest.raises(ds.DamagedError, match=r"table.json is damaged: its checksum differs"):
+        continue_or_start(path, NOW, "the table", "Remove it.")
+    path.write_text(json.dumps({"format": 2, **NOW.settings, **NOW.inputs}))
+    with pytest.raises(ds.DamagedError, match=r"table.json is damaged: the checksum .* is missing"):
+        continue_or_start(path, NOW, "the table", "Remove it.")
+    path.write_text(json.dumps({**NOW.settings, **NOW.inputs}))
+    continue_or_start(path, NOW, "the table", "Remove it.")
 
 
 def test_arrays_of_other_shape_type_or_numbers_have_other_digests():

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drystone._files import read_json, replacing
+from drystone._files import read_sealed_json, without_seal, write_sealed_json
 from drystone.errors import DamagedError, StaleError
 
-__all__ = ["Record", "check_same", "continue_or_start", "digest_array"]
+__all__ = ["Record", "check_same", "continue_or_start", "digest_array", "read_record"]
+
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -83,22 +85,32 @@ def continue_or_start(path: Path, current: Record, what: str, remedy: str, growi
         _write(path, current)
         return
     try:
-        values = read_json(path)
+        before = read_record(path, current.inputs)
     except DamagedError as error:
         raise DamagedError(f"{error} {remedy}") from None
-    inputs = {name: values.pop(name, None) for name in current.inputs}
+    values = dict(before.settings)
     recorded = values.get(growing)
     grown = growing and set(recorded or ()) <= set(current.settings[growing])
     if grown:
         values[growing] = current.settings[growing]
-    check_same(Record(values, inputs), current, what, remedy)
+    check_same(Record(values, before.inputs), current, what, remedy)
     if grown and recorded != current.settings[growing]:
         _write(path, current)
 
 
+def read_record(path: Path, inputs: Collection[str]) -> Record:
+    """Return the record in a JSON file, in which these names are inputs; raise if it was changed."""
+    values, has_checksum = read_sealed_json(path)
+    # Versions up to 0.2 wrote neither a format nor a checksum.
+    if "format" in values and not has_checksum:
+        raise without_seal(path)
+    if values.pop("format", FORMAT) != FORMAT:
+        raise DamagedError(f"{path} is not of format {FORMAT}; was it written by a later version?")
+    return Record({k: v for k, v in values.items() if k not in inputs}, {k: values.get(k) for k in inputs})
+
+
 def _write(path: Path, record: Record) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps({**record.settings, **record.inputs}, indent=1))
+    write_sealed_json(path, {"format": FORMAT, **record.settings, **record.inputs})
 
 
 def digest_array(array: np.ndarray) -> str:

@@ -186,6 +186,19 @@ def test_a_netcdf_table_with_links_is_refused(tmp_path):
         ds.Table.load(tmp_path / "t.nc")
 
 
+@pytest.mark.parametrize("name", ["inference", "inference/members", "inference/refitted", "inference/stacking"])
+def test_an_inference_is_not_written_through_a_link(run, tmp_path, name, capsys):
+    outside = tmp_path / "outside"
+    (outside / "members").mkdir(parents=True)
+    for place in (outside, outside / "members"):
+        (place / f".maf.{'a' * 32}.tmp").write_text("work of weeks")
+    (run.path / name).parent.mkdir(exist_ok=True)
+    (run.path / name).symlink_to(outside)
+    assert main(["infer", str(run.path), "--members", "1"]) == 1
+    assert str(run.path / name) in capsys.readouterr().err
+    assert len([path for path in outside.rglob("*") if path.is_file()]) == 2
+
+
 @pytest.mark.parametrize("kind", ["link", "pipe", "device"])
 @pytest.mark.parametrize("name", [".lock", "log.jsonl", "manifest.json", "config.toml"])
 def test_files_of_a_run_that_are_not_regular_are_refused(run, tmp_path, name, kind, capsys):

@@ -102,7 +102,7 @@ def infer(
     files = None if theta is None or y is None else (read_npy(theta), read_npy(y))
     run = Run(directory)
     with run.opened(create=files is not None), cluster_client(cluster, workers) as client:
-        run.check_inside(run.path / INFERENCE)
+        run.check_tree(run.path / INFERENCE)
         test, task = None, None
         if files is not None:
             simulations = files

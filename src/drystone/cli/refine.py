@@ -97,8 +97,8 @@ def refine(
             simulations = rows_of_run(outputs.load_simulations(run, config), config)[0]
         beginning = _beginning(run, config, name, simulations, prior, trust)
         home = run.path / REFINED / at.stem
-        for path in (run.path / REFINED, home):
-            run.check_inside(path)
+        run.check_inside(run.path / REFINED)
+        run.check_tree(home)
         refined = ds.refine(
             beginning.posterior,
             at=observed,
@@ -170,6 +170,7 @@ def _beginning(
     if name is not None and name not in names:
         raise ValueError(unknown("fit", name, names))
     if not names and (run.path / INFERENCE).is_dir():
+        run.check_tree(run.path / INFERENCE)
         fit, posterior = stored_posterior(run.path / INFERENCE, *simulations, prior)
         paths = [run.path / table / run.table.name for table in TABLES]
         tables = [ds.Table.load(path) for path in paths if path.exists()]

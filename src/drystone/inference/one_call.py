@@ -33,6 +33,15 @@ from drystone.errors import ConvergenceWarning, StackingError
 from drystone.estimate import Estimate, mean_over_rows, split_folds
 from drystone.forms import Form, Mixture, Product
 from drystone.forms.cross_fitted import CrossFitted
+from drystone.inference.results import (
+    FIT,
+    NORMALIZER,
+    STACKING,
+    TEST,
+    install,
+    made_of,
+    working_directory,
+)
 from drystone.posterior import StackedPosterior
 from drystone.report import Observation, observe, write
 from drystone.runs.normalizer import RunNormalizer
@@ -66,7 +75,7 @@ ADVICE_SECONDS, ROWS_SHOWN = 10.0, 2
 BUDGET = {"posterior": 0.15, "likelihood": 0.3}
 
 # Files and directories of an inference.
-RECORD, NORMALIZER, FIT = "inference.json", "normalizer.json", "fit.json"
+RECORD = "inference.json"
 MEMBERS_IN, LIKELIHOODS_IN, REFITTED_IN = "members", "likelihoods", "refitted"
 
 Target = Literal["both", "posterior", "likelihood"]
@@ -143,16 +152,13 @@ def infer(
             f"`prior` must be of the {counted(sizes[1], 'parameter')} of `theta`; it has {sizes[0]}. Bounds are "
             "two sequences with a number per parameter: prior=([0, 0], [1, 1])."
         )
-    log_prior = as_prior(prior).log_prob(np.asarray(theta, float))
     first, rows = split_rows(len(theta), seed)
     home = None if directory is None else Path(directory)
     if home is not None:
         home.mkdir(parents=True, exist_ok=True)
         settings = {"seed": seed, "log_y": log_y, "epochs": epochs, "target": target}
-        inputs = {"theta": digest_array(theta), "y": digest_array(y), "prior": digest_array(log_prior)}
-        continue_or_start(
-            home / RECORD, Record(settings, inputs), f"the inference in {home}", "Use another directory."
-        )
+        record = Record(settings, inputs_of(theta, y, prior))
+        continue_or_start(home / RECORD, record, f"the inference in {home}", "Use another directory.")
 
     def within(name: str) -> Path | None:
         return None if home is None else home / name
@@ -199,8 +205,16 @@ def infer(
     normalizer = _normalizer(posteriors, theta[rows], y[rows], prior, seed)
     held_out = members_by_name(posteriors, likelihoods, normalizer, prior)
     options = {"seed": seed, "parameters": parameters, "points": POINTS, "prior": prior, "client": client}
-    table = tabulate(held_out, theta[rows], y[rows], directory=within("stacking"), **options)
-    _clear(within("stacking"))
+    place = None if home is None else working_directory(home, made_of(held_out, normalizer))
+
+    def tabulated(name: str, members: Mapping[str, Any], theta: np.ndarray, y: np.ndarray) -> Table:
+        directory = None if place is None else place / name
+        table = tabulate(members, theta, y, directory=directory, **options)
+        if directory is not None:
+            remove(directory / "table.parts")  # a process that was killed may have left them
+        return table
+
+    table = tabulated(STACKING, held_out, theta[rows], y[rows])
     fit, crossed, choice = _chosen(table, prior, seed)
     notes.append(choice)
 
@@ -237,13 +251,17 @@ def infer(
             "weights fitted to the other folds, and of the members before they were trained again."
         )
     else:
-        theta_test, y_test = as_numpy(test[0]), rows_of_data("y", test[1])
-        tested = tabulate(after, theta_test, y_test, directory=within("test"), **options)
-        _clear(within("test"))
+        test = as_numpy(test[0]), rows_of_data("y", test[1])
+        tested = tabulated(TEST, after, *test)
         comparison = compare(table, tested, {"stacked": fit})
-    if home is not None:
-        normalizer.save(home / NORMALIZER)
-        fit.save(home / FIT)
+    if home is not None and place is not None:
+        normalizer.save(place / NORMALIZER)
+        fit.save(place / FIT)
+        install(home, place)
+        if place != home:  # a table above some size stays on disk, and has been moved
+            place = home
+            table = tabulated(STACKING, held_out, theta[rows], y[rows])
+            tested = None if test is None else tabulated(TEST, after, *test)
     return Inference(
         posterior=fit.posterior(refitted),
         fit=fit,
@@ -500,10 +518,10 @@ def _chosen(table: Table, prior: object, seed: int) -> tuple[Stacking, Stacking,
     return fit, crossed, f"Stacked as a {name}: a product gains {difference} over a mixture in cross-validation."
 
 
-def _clear(directory: Path | None) -> None:
-    """Remove the parts of a finished table, which a process that was killed may have left."""
-    if directory is not None:
-        remove(directory / "table.parts")
+def inputs_of(theta: np.ndarray, y: np.ndarray, prior: object) -> dict[str, str | None]:
+    """Return digests of the simulations and the prior that an inference is made of."""
+    log_prior = as_prior(prior).log_prob(np.asarray(theta, float))
+    return {"theta": digest_array(theta), "y": digest_array(y), "prior": digest_array(log_prior)}
 
 
 def _frame(*ensembles: Iterable[Any] | None) -> pd.DataFrame:

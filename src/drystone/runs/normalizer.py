@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from drystone._files import read_sealed_json, write_sealed_json
+from drystone._files import read_sealed_json, without_seal, write_sealed_json
 from drystone.adapters import Density
 from drystone.errors import DamagedError
 from drystone.likelihood import normalize
@@ -83,7 +83,12 @@ class RunNormalizer:
     @classmethod
     def load(cls, path: Path) -> RunNormalizer:
         """Read the file; raise if it is not what was written."""
-        content, _ = read_sealed_json(path)
+        content, has_checksum = read_sealed_json(path)
         if content.pop("format", None) != FORMAT:
             raise DamagedError(f"{path} is not of format {FORMAT}; was it written by a later version?")
-        return cls(**content)
+        if not has_checksum:
+            raise without_seal(path)
+        try:
+            return cls(**content)
+        except (TypeError, ValueError) as error:
+            raise DamagedError(f"{path} is damaged: {error}") from None

@@ -14,7 +14,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from drystone._files import append_text, check_regular, naming, open_regular, read_json, recover, remove
+from drystone._files import (
+    append_text,
+    check_regular,
+    naming,
+    open_regular,
+    read_json,
+    recover,
+    regular_files,
+    remove,
+)
 from drystone.errors import LockedError
 from drystone.runs.config import Config
 
@@ -27,6 +36,8 @@ PARTS = ("simulations.blocks", "table.parts")
 INFERENCE = "inference"
 TABLES = (f"{INFERENCE}/stacking", f"{INFERENCE}/test")
 OF_INFERENCE = (INFERENCE, *(f"{INFERENCE}/{name}" for name in ("members", "likelihoods", "refitted")), *TABLES)
+# New tables and fits of an inference, until they are complete.
+NEW_INFERENCE = (f"{INFERENCE}/.new", f"{INFERENCE}/.new/stacking", f"{INFERENCE}/.new/test")
 
 # Directories of `drystone refine`, one per observation.
 REFINED = "refined"
@@ -130,21 +141,32 @@ class Run:
                 "run itself a link, or replace this link by a directory."
             )
 
+    def check_tree(self, path: Path) -> None:
+        """Raise if a directory that is to be written into, or anything in it, is a link, a pipe or a device."""
+        self.check_inside(path)
+        regular_files(path)
+
     def _clear(self) -> None:
-        # Only in a run (the path may name any directory), and only if it is writable.
-        if not (self.config_file.exists() and os.access(self.path, os.W_OK)):
+        # Only in a run (the path may name any directory), or in one of an inference alone; and if it is writable.
+        ours = self.config_file.exists() or (self.path / INFERENCE / "inference.json").exists()
+        if not (ours and os.access(self.path, os.W_OK)):
             return
         tables = (self.path / name / self.table.name for name in TABLES)
-        for directory in (self.simulations, self.table, self.members, self.likelihoods, *tables):
+        whole = (self.path / name for name in TABLES)
+        for directory in (self.simulations, self.table, self.members, self.likelihoods, *whole, *tables):
             recover(directory)
         for staged in self.path.glob(f".ready-*/{self.config_file.name}"):
             # New files are being put in place (see drystone.runs.replacement): with the settings to continue by.
             os.replace(staged, self.config_file)
         for place in (self.path, *self.path.glob(".new-*")):
-            below = ("members", "likelihoods", "fits", *PARTS, *OF_INFERENCE, *(f"{t}/{PARTS[1]}" for t in TABLES))
+            tables = (*TABLES, *NEW_INFERENCE[1:])
+            below = ("members", "likelihoods", "fits", *PARTS, *OF_INFERENCE, *NEW_INFERENCE)
+            below += tuple(f"{table}/{PARTS[1]}" for table in tables)
             of_refinements = place.glob(f"{REFINED}/*"), place.glob(f"{REFINED}/*/refitted")
             for directory in (place, *(place / name for name in below), *of_refinements[0], *of_refinements[1]):
-                for path in () if directory.is_symlink() else directory.glob(".*"):
+                # Of a link, and of what lies below one, nothing is removed.
+                inside = directory.resolve() == self.path.resolve() / directory.relative_to(self.path)
+                for path in directory.glob(".*") if inside else ():
                     if TEMPORARY.fullmatch(path.name):
                         remove(path)
 
