@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -10,8 +10,12 @@ import pytest
 
 import drystone.cli.demo
 from drystone import StaleError
+from drystone._files import replacing
 from drystone.cli.demo import Size
 from drystone.cli.main import main
+from drystone.inference import one_call
+from drystone.inference.results import FIT, MADE_OF, NORMALIZER, STACKING, TEST, settle
+from drystone.likelihood import proposal
 from drystone.runs import Run
 from drystone.runs.config import Config, Simulate
 from drystone.runs.manifest import Manifest
@@ -21,6 +25,9 @@ from helpers.killing import contents
 from helpers.tiny_inference import ROWS, shrink
 
 LIKELIHOODS = ("--target", "likelihood", "--members", "2", "--epochs", "2", "--workers", "1")
+ONE = ("--members", "1", "--workers", "1")
+FILES = ("--theta", "ARRAYS/theta.npy", "--y", "ARRAYS/y.npy", "--lower=-9,-9", "--upper=9,9")
+REFINE = ("--at", "ARRAYS/observed.npy", "--n", "100", "--workers", "1")
 IMPORTED = ("--theta", "ARRAYS/theta.npy", "--y", "ARRAYS/y.npy", "--train", "30", "--stack", "20")
 
 
@@ -33,6 +40,7 @@ class Case:
         absent: What the run does not have yet, in its directory and among the stages of its manifest.
         stages: Those stages.
         likelihoods: Whether the run has likelihoods besides the posteriors.
+        inferred: Whether it has an inference, of one member of each kind.
         old_report: Whether it has a report, of something else.
         lengthy: Whether it takes seconds, so that the fast test has two faults.
         events: Least number of file-system events; fewer would mean that the harness misses some.
@@ -43,6 +51,7 @@ class Case:
     absent: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     likelihoods: bool = False
+    inferred: bool = False
     old_report: bool = False
     lengthy: bool = False
     events: int = 4
@@ -71,12 +80,20 @@ VERBS = {
     "compare": Case(events=2),
     "report": Case(lengthy=True),
     "report again": Case(old_report=True, lengthy=True),
+    "infer": Case((*ONE, "--target", "posterior"), ("inference",), lengthy=True, events=150, stride=2),
+    "infer both": Case(ONE, ("inference",), lengthy=True, events=300, stride=7),
+    "infer files": Case((*FILES, *ONE, "--target", "posterior"), (*WHOLE, "config.toml"), lengthy=True, stride=5),
+    "infer further": Case(("--members", "2", *ONE[2:]), inferred=True, lengthy=True, events=300, stride=7),
+    "refine": Case(REFINE, lengthy=True, events=80, stride=2),
     "demo": Case(("--workers", "1"), (*WHOLE, "config.toml"), lengthy=True, events=300, stride=7),
 }
-PARTS = ("simulations.zarr", "members", "likelihoods", "table.zarr", "fits", "report.html")
+RESULTS = tuple(f"inference/{each}" for each in (STACKING, TEST, NORMALIZER, MADE_OF, FIT))
+PARTS = ("simulations.zarr", "members", "likelihoods", "table.zarr", "fits", "report.html", *RESULTS)
 FAULTS = ("kill", "ENOSPC", "EIO")
-# The last column of the table of members.
-TIMES = re.compile(r'<td class="number" data-key="[0-9.e-]*">[0-9.e-]*</td>(?=\s*</tr>)')
+# The last column of the table of members, and why a part of the advice was left out.
+TIMES = re.compile(
+    r'<td class="number" data-key="[0-9.e-]*">[0-9.e-]*</td>(?=\s*</tr>)|would take about [0-9.]+ s'
+)
 
 
 @pytest.fixture(scope="module")
@@ -95,23 +112,43 @@ class FixedDate(datetime):
         return cls(2026, 1, 1)
 
 
-@pytest.fixture
-def originals(original, with_likelihoods, tmp_path, monkeypatch):
-    """Both runs, by whether they have likelihoods; `demo` is as small as they are, arrays lie beside them."""
+def make_small(monkeypatch):
+    """Let `demo` and `infer` be as small as the tiny run, and all reports of one day."""
     small = Size(Config(Simulate("two_moons", 100, ROWS, 20, seed=1)), members=1, epochs=1)
     monkeypatch.setattr(drystone.cli.demo, "settings", lambda quick: small)
     shrink(monkeypatch)
+    train = one_call.train
+    monkeypatch.setattr(one_call, "train", lambda *rows, **options: train(*rows, **options | {"epochs": 1}))
+    # Networks of one epoch propose nothing, and from the prior alone points are searched for long.
+    monkeypatch.setattr(proposal, "FROM_PRIOR", replace(proposal.FROM_PROPOSAL, share=0.1))
     monkeypatch.setattr("drystone.report.page.datetime", FixedDate)
+
+
+@pytest.fixture(scope="module")
+def with_inference(original, tmp_path_factory):
+    """The tiny run, with an inference of one member of each kind."""
+    run = tiny.copy(original, tmp_path_factory.mktemp("inferred") / "run")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        make_small(monkeypatch)
+        assert main(["infer", str(run.path), *ONE]) == 0
+    return run
+
+
+@pytest.fixture
+def originals(original, with_likelihoods, with_inference, tmp_path, monkeypatch):
+    """The runs, by whether they have likelihoods and an inference; arrays lie beside their copies."""
+    make_small(monkeypatch)
     rng = np.random.default_rng(0)
-    np.save(tmp_path / "theta.npy", rng.normal(size=(60, 2)))
-    np.save(tmp_path / "y.npy", rng.normal(size=(60, 3)))
-    return {False: original, True: with_likelihoods}
+    theta, noise = rng.normal(size=(140, 2)), rng.normal(size=(140, 2))
+    for name, array in (("theta", theta), ("y", theta + noise), ("observed", noise[0])):
+        np.save(tmp_path / f"{name}.npy", array)
+    return {(False, False): original, (True, False): with_likelihoods, (False, True): with_inference}
 
 
 def start(originals, directory, case):
     """A copy of the run as it is before the verb."""
     shutil.rmtree(directory, ignore_errors=True)
-    run = tiny.copy(originals[case.likelihoods], directory)
+    run = tiny.copy(originals[case.likelihoods, case.inferred], directory)
     for name in case.absent:
         path = run.path / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -130,16 +167,17 @@ def call(run: Run, verb, words, force=True):
 
 
 def files(directory):
-    """Checksums of all files, and the report without the times that training took."""
-    checksums, report = contents(directory), directory / "report.html"
-    if report.exists():
-        checksums["report.html"] = TIMES.sub("", report.read_text())
+    """Checksums of all files, and the report without the times that something took."""
+    checksums = contents(directory)
+    for name in checksums:
+        if name.endswith("report.html"):
+            checksums[name] = TIMES.sub("", (directory / name).read_text())
     return checksums
 
 
 def parts(run):
     whole = files(run.path)
-    found = {part: {n: v for n, v in whole.items() if n.partition("/")[0] == part} for part in PARTS}
+    found = {part: {n: v for n, v in whole.items() if n == part or n.startswith(f"{part}/")} for part in PARTS}
     return found | {"config": whole.get("config.toml")}
 
 
@@ -151,7 +189,7 @@ def check_case(originals, tmp_path, capsys, name, injections_of):
     with injected(directory) as counted:
         assert call(run, verb, case.words) == 0
     expected, complete = files(directory), parts(run)
-    assert not [name for name in expected if name.startswith((".new", ".ready"))]
+    assert not [name for name in expected if re.search(r"(^|/)\.(new|ready)|\.(tmp|old)$", name)]
     assert counted.count >= case.events
     for n, kind in injections_of(counted.count):
         run = start(originals, directory, case)
@@ -166,11 +204,14 @@ def check_case(originals, tmp_path, capsys, name, injections_of):
         where = (name, n, kind, said)
         assert code in (("killed",) if kind == "kill" else (0, 1)), where
         with run.opened():  # as every verb does
-            pass
+            settle(run.path / "inference")  # as every reader of an inference does
         after = parts(run)
         for part in PARTS:
             fresh = not before[part]
             assert fresh or after[part] in (before[part], complete[part]), (*where, part)
+        if before["inference/fit.json"]:
+            both = [all(after[part] == state[part] for part in RESULTS) for state in (before, complete)]
+            assert any(both), (*where, "tables of one inference with the fit of another")
         unfinished = any(directory.glob(".ready-*"))
         if before["config"] is not None and not case.absent and not unfinished:
             both = [all(after[part] == state[part] for part in (*PARTS, "config")) for state in (before, complete)]
@@ -205,13 +246,22 @@ def every(count, stride):
     return [(n, FAULTS[i % len(FAULTS)]) for i, n in enumerate(range(1, count + 1, stride))]
 
 
-@pytest.mark.parametrize("name", [name for name in VERBS if name != "demo"])  # which takes long
+# Those that take long are left to the slow test.
+@pytest.mark.parametrize("name", [name for name in VERBS if name not in ("demo", "infer", "infer both")])
 def test_a_fault_loses_nothing_and_the_verb_can_be_repeated(originals, tmp_path, capsys, name):
     lengthy = VERBS[name].lengthy
     check_case(originals, tmp_path, capsys, name, lambda count: some(count, lengthy))
 
 
+def page_without_pictures(path, *, comparison, advice, **_):
+    """The numbers of a report: its pictures take longer than an inference, and `report` has faults of its own."""
+    with replacing(path) as temporary:
+        temporary.write_text(comparison.frame.to_csv() + "\n".join(advice))
+    return path
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VERBS)
-def test_a_fault_at_every_event_loses_nothing(originals, tmp_path, capsys, name):
+def test_a_fault_at_every_event_loses_nothing(originals, tmp_path, capsys, monkeypatch, name):
+    monkeypatch.setattr(one_call, "write", page_without_pictures)
     check_case(originals, tmp_path, capsys, name, lambda count: every(count, VERBS[name].stride))
