@@ -104,6 +104,33 @@ def blocks():
     return "\n".join(lines)
 
 
+def heavy_tails():
+    lines = ["| problem | posteriors | likelihoods |", "|---|---|---|"]
+    for name, row in json.loads((RESULTS / "heavy_tails.json").read_text()).items():
+        chosen = "" if row["judged"] else " (chosen on)"
+        gains = " | ".join(gain(row[target]) for target in ("posterior", "likelihood"))
+        lines.append(f"| {name.replace('_', ' ')}{chosen} | {gains} |")
+    return "\n".join(lines)
+
+
+def augment():
+    labels = {
+        "slcp": "SLCP, the four points permuted in every epoch",
+        "slcp, averaged": "SLCP, density averaged over the 24 permutations",
+        "slcp, augmented, averaged": "both, over permuting alone",
+        "decay": "decaying signal, noise drawn again in every epoch",
+    }
+    rows = json.loads((RESULTS / "augment.json").read_text())
+    return "\n".join(
+        ["| | gain of a member |", "|---|---|", *(f"| {labels[key]} | {gain(row)} |" for key, row in rows.items())]
+    )
+
+
+def gain(row):
+    """Return a paired gain with its standard error."""
+    return "0" if row["gain"] == row["se"] == 0 else f"{row['gain']:+.3f} ± {row['se']:.3f}".replace("-", "−")
+
+
 def fast():
     """The README's five rows: a choice of the tables above."""
     weights = {(row["K"], row["peer"]): row for row in json.loads((RESULTS / "peers.json").read_text())}
@@ -128,6 +155,8 @@ TABLES = {
     "peers": peers,
     "training": training,
     "others": others,
+    "heavy_tails": heavy_tails,
+    "augment": augment,
     "sizes": sizes,
     "blocks": blocks,
     "billion": billion,

@@ -134,20 +134,20 @@ def test_the_same_seed_gives_the_same_bits_and_a_directory_continues(inferred, r
 
 def test_a_stored_inference_is_the_same_beginning(inferred, tmp_path):
     home = inferred_directory(inferred, tmp_path)
-    fit, posterior = stored_posterior(home, *inferred.simulations, prior=BOX)
+    fit, posterior = stored_posterior(home, prior=BOX)
     assert fit.names == inferred.fit.names
     np.testing.assert_array_equal(*(each.sample((5,), Y, seed=2) for each in (posterior, inferred.posterior)))
     with pytest.raises(ds.StaleError, match=r"the inference in .* \(theta changed; y changed\)"):
-        stored_posterior(home, *simulate(300, 7), prior=BOX)
+        stored_posterior(home, BOX, simulate(300, 7))
     record = (home / "inference.json").read_text()
     for damaged in (record.replace('"seed": 0', '"seed": 1'), record.replace('"checksum"', '"chEcksum"')):
         (home / "inference.json").write_text(damaged)
         with pytest.raises(ds.DamagedError, match=r"inference\.json is damaged"):
-            stored_posterior(home, *inferred.simulations, prior=BOX)
+            stored_posterior(home, BOX, inferred.simulations)
     (home / "inference.json").write_text(record)
     (home / "fit.json").unlink()
     with pytest.raises(FileNotFoundError, match="no finished inference"):
-        stored_posterior(home, *inferred.simulations, prior=BOX)
+        stored_posterior(home, prior=BOX)
 
 
 def inferred_directory(inferred, tmp_path):

@@ -39,6 +39,26 @@ def test_files_with_bounds_become_a_report_with_the_posterior_at_the_data(tmp_pa
     assert "Your observation" in report
     assert set(result["weights"]) <= {"nsf-000", "nle-maf-000"}
     assert ds.Table.load(tmp_path / "mine" / "inference" / "stacking" / "table.zarr").parameters == ("a", "b")
+    assert "Comparison on held-out simulations" in report
+    assert "neither members nor weights have seen" not in report
+
+
+def test_an_inference_of_files_is_drawn_from_and_named_where_stages_are_missing(tmp_path, files, capsys):
+    options, observed = files
+    run = str(tmp_path / "mine")
+    assert main(["infer", run, *options, "--members", "1"]) == 0
+    capsys.readouterr()
+    assert main(["sample", run, "--x", observed, "--draws", "50", "--out", str(tmp_path / "draws.npz")]) == 0
+    with np.load(tmp_path / "draws.npz") as file:
+        draws = file["draws"]
+    theta, y = (np.load(tmp_path / f"{name}.npy") for name in ("theta", "y"))
+    again = ds.infer(
+        theta, y, prior=([0, -1], [2, 3]), members=1, directory=tmp_path / "mine" / "inference", progress=False
+    )
+    np.testing.assert_array_equal(draws, again.posterior.sample((50,), np.load(observed), seed=0))
+    capsys.readouterr()
+    assert main(["compare", run]) == 1
+    assert "The run has an inference" in capsys.readouterr().err
 
 
 def test_a_run_is_continued_and_compared_on_its_test_rows(tmp_path, capsys):

@@ -107,6 +107,8 @@ def infer(
         if files is not None:
             simulations = files
             prior, names = bounds(lower, upper), _names(parameters)
+            if not run.config_file.exists():  # so that later commands know the prior
+                run.config.changed("train", lower=tuple(prior[0]), upper=tuple(prior[1])).write(run.config_file)
         else:
             config = configuration(run)
             loaded = outputs.load_simulations(run, config)

@@ -159,11 +159,10 @@ def _beginning(
     trust: bool,
 ) -> Beginning:
     """Return a fit of the run or, if there is none, its inference."""
-    import drystone as ds
     from drystone._messages import unknown
-    from drystone.inference.stored import stored_posterior
+    from drystone.inference.stored import stored_posterior, stored_tables
     from drystone.runs import outputs
-    from drystone.runs.run import INFERENCE, TABLES
+    from drystone.runs.run import INFERENCE
     from drystone.runs.task import with_prior
 
     names = [each for each in config.fits if run.fit(each).exists()]
@@ -171,10 +170,8 @@ def _beginning(
         raise ValueError(unknown("fit", name, names))
     if not names and (run.path / INFERENCE).is_dir():
         run.check_tree(run.path / INFERENCE)
-        fit, posterior = stored_posterior(run.path / INFERENCE, *simulations, prior)
-        paths = [run.path / table / run.table.name for table in TABLES]
-        tables = [ds.Table.load(path) for path in paths if path.exists()]
-        validation, test = tables[0], tables[-1]
+        fit, posterior = stored_posterior(run.path / INFERENCE, prior, simulations)
+        validation, test = stored_tables(run.path / INFERENCE)
     else:
         name = name or (names or list(config.fits))[0]
         fit = with_prior(outputs.load_fits(run, config, [name])[name], config, trust)

@@ -31,7 +31,7 @@ def sample(
     out: Path,
     trust: bool,
 ) -> None:
-    """Draw from the stacked posterior.
+    """Draw from the stacked posterior of a fit or, in a run without fits, of RUN/inference/.
 
     For one observation, writes an .npz file that holds `draws` (S, d), `x`, the names of the `parameters` and,
     with --row, the true `theta`.
@@ -41,9 +41,11 @@ def sample(
     from drystone._files import replacing
     from drystone._messages import unknown
     from drystone.cli.tables import is_table
+    from drystone.inference.stored import stored_posterior, stored_tables
     from drystone.runs import Run, outputs
     from drystone.runs.imported import read_npy
-    from drystone.runs.task import with_prior
+    from drystone.runs.run import INFERENCE
+    from drystone.runs.task import prior_of, with_prior
 
     if (x is None) == (row is None):
         raise click.UsageError("give either --x or --row.")
@@ -52,27 +54,34 @@ def sample(
     run = Run(directory)
     run.check_exists()
     config = configuration(run)
+    fits = [each for each in config.fits if run.fit(each).exists()]
+    inferred = name is None and not fits and (run.path / INFERENCE).is_dir()
     if name is None:
-        name = next((each for each in config.fits if run.fit(each).exists()), next(iter(config.fits)))
-    if name not in config.fits:
+        name = INFERENCE if inferred else (fits or list(config.fits))[0]
+    elif name not in config.fits:
         raise ValueError(unknown("fit", name, config.fits))
-    fit = with_prior(outputs.load_fits(run, config, [name])[name], config, trust)
+    if inferred:
+        run.check_tree(run.path / INFERENCE)
+        fit, posterior = stored_posterior(run.path / INFERENCE, prior_of(config, trust))
+    else:
+        fit = with_prior(outputs.load_fits(run, config, [name])[name], config, trust)
     arrays = {}
     if x is not None:
         observed = read_npy(x).squeeze()
     else:
-        _, test = outputs.load_split(run, config)
+        _, test = stored_tables(run.path / INFERENCE) if inferred else outputs.load_split(run, config)
         if test.y is None:
             raise ValueError(f"{run.table} holds no data `y`, which --row needs; give the data with --x.")
         if row is None or row >= test.N:
             raise ValueError(f"--row must be below {test.N}, the number of test rows; got {row}.")
         observed, arrays["theta"] = np.asarray(test.y)[row], test.theta[row]
-    if not any((*run.members.glob("*.json"), *run.likelihoods.glob("*.json"))):
-        raise ValueError(
-            f"{run.path} has no members to draw from. In Python, with your own members: "
-            f'ds.Stacking.load("{run.fit(name)}").posterior(members).sample(...).'
-        )
-    posterior = fit.posterior(outputs.load_stacked_members(run, config, trust))
+    if not inferred:
+        if not any((*run.members.glob("*.json"), *run.likelihoods.glob("*.json"))):
+            raise ValueError(
+                f"{run.path} has no members to draw from. In Python, with your own members: "
+                f'ds.Stacking.load("{run.fit(name)}").posterior(members).sample(...).'
+            )
+        posterior = fit.posterior(outputs.load_stacked_members(run, config, trust))
     with waiting("drawing"):
         theta = posterior.sample((draws,), x=observed, seed=seed)
     arrays |= {"draws": theta, "x": observed, "parameters": np.array(fit.parameters)}

@@ -86,6 +86,7 @@ def compare(
     names = [metric.name for metric in metrics]
     if duplicated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"names of `metrics` must be unique; duplicated: {', '.join(duplicated)}.")
+    untouched = validation is not test
     validation = drop_zero_weight_rows(validation.select(members=list(test.names)))
     test = drop_zero_weight_rows(test)
     if fits is None:
@@ -107,7 +108,7 @@ def compare(
                 skipped[metric.name] = str(error)
     if not results:
         raise ValueError(f"no metric can be computed from these tables: {skipped}.")
-    return Comparison(tuple(results), fits, test.N, skipped)
+    return Comparison(tuple(results), fits, test.N, untouched, skipped)
 
 
 def _warn_of_nonfinite(name: str, table: Table, statistics: Collection[str]) -> None:

@@ -73,6 +73,8 @@ class Comparison:
         results: one per metric.
         fits: the stackings that were compared, by name.
         rows: number of test rows.
+        untouched: whether these are other rows than those of ``validation``; of the same, values are optimistic
+            unless the weights are cross-fitted.
         skipped: metrics that these tables cannot give, and why.
 
     Example:
@@ -87,6 +89,7 @@ class Comparison:
     results: tuple[MetricResult, ...]
     fits: Mapping[str, Stacking] = field(default_factory=dict)
     rows: int = 0
+    untouched: bool = True
     skipped: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, metric: Metric | str) -> MetricResult:
@@ -130,7 +133,8 @@ class Comparison:
 
     @property
     def _legend(self) -> str:
-        legend = f"{self.rows} test rows; ± one standard error; gains are paired, + is better."
+        kind = "test rows" if self.untouched else "stacking rows, no test rows"
+        legend = f"{self.rows} {kind}; ± one standard error; gains are paired, + is better."
         skipped = f" Skipped: {', '.join(self.skipped)} (`skipped` says why)." if self.skipped else ""
         return legend + skipped
 

@@ -134,7 +134,7 @@ def posterior_at(
     if posterior.reference is None:
         missing.append(
             "Not checked: the posterior has no reference simulations. Give test rows to "
-            "fit.posterior(members, reference=table)."
+            "fit.posterior(members, reference=table), or to ds.infer(..., test=(theta, y))."
         )
     else:
         answers["in_distribution"] = in_distribution(posterior, y, seed=seed)

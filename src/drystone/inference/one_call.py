@@ -248,7 +248,8 @@ def infer(
         tested, comparison = None, compare(table, table, {"stacked": crossed})
         notes.append(
             f"There was no test set: all numbers are of the {len(rows):,} rows that stopped the training, each by "
-            "weights fitted to the other folds, and of the members before they were trained again."
+            "weights fitted to the other folds, and of the members before they were trained again. What is "
+            "guaranteed at an observation holds for untouched rows; with these it is approximate."
         )
     else:
         test = as_numpy(test[0]), rows_of_data("y", test[1])
@@ -263,7 +264,7 @@ def infer(
             table = tabulated(STACKING, held_out, theta[rows], y[rows])
             tested = None if test is None else tabulated(TEST, after, *test)
     return Inference(
-        posterior=fit.posterior(refitted),
+        posterior=fit.posterior(refitted, reference=_reference(tested, list(fit.member_weights))),
         fit=fit,
         members=after,
         simulations=(theta, y),
@@ -522,6 +523,11 @@ def inputs_of(theta: np.ndarray, y: np.ndarray, prior: object) -> dict[str, str 
     """Return digests of the simulations and the prior that an inference is made of."""
     log_prior = as_prior(prior).log_prob(np.asarray(theta, float))
     return {"theta": digest_array(theta), "y": digest_array(y), "prior": digest_array(log_prior)}
+
+
+def _reference(tested: Table | None, names: list[str]) -> Table | None:
+    """Return the test rows with the members of a posterior, if they are enough to check an observation."""
+    return None if tested is None or tested.N < FEWEST_ROWS else tested.select(members=names)
 
 
 def _frame(*ensembles: Iterable[Any] | None) -> pd.DataFrame:

@@ -20,31 +20,30 @@ from drystone.inference.one_call import (
     inputs_of,
     members_by_name,
     no_worse,
-    split_rows,
 )
-from drystone.inference.results import FIT, NORMALIZER, settle
+from drystone.inference.results import FIT, NORMALIZER, STACKING, TEST, settle
 from drystone.posterior import StackedPosterior
 from drystone.runs.normalizer import RunNormalizer
 from drystone.stacking import Stacking
+from drystone.table import Table
 from drystone.training import Ensemble
 from drystone.training.inputs import simulations
 
-__all__ = ["stored_posterior"]
+__all__ = ["stored_posterior", "stored_tables"]
 
-# Settings in the record of an inference.
-SETTINGS = {"seed", "log_y", "epochs", "target"}
+# Settings and inputs in the record of an inference.
+SETTINGS, INPUTS = {"seed", "log_y", "epochs", "target"}, ("theta", "y", "prior")
 
 
 def stored_posterior(
-    directory: str | os.PathLike[str], theta: np.ndarray, y: np.ndarray, prior: object
+    directory: str | os.PathLike[str], prior: object, made_of: tuple[np.ndarray, np.ndarray] | None = None
 ) -> tuple[Stacking, StackedPosterior]:
     """Return fit and posterior of ``ds.infer(theta, y, prior=prior, directory=directory)``, which has finished.
 
     Args:
         directory: with the files of the inference.
-        theta: the simulations that it was made of, (N, d).
-        y: their data.
         prior: p(θ).
+        made_of: the simulations (theta, y), if it is to be checked that it was made of them and of this prior.
     """
     home = Path(directory)
     settle(home)
@@ -54,12 +53,14 @@ def stored_posterior(
                 f"{home} has no finished inference: {name} is missing. Call infer there first."
             )
     fit = Stacking.load(home / FIT)
-    theta, y = simulations(theta, rows_of_data("y", y), structured=False)
-    inputs = inputs_of(theta, y, prior)
-    record = recorded(home / RECORD, inputs)
-    remedy = "Pass the simulations and the prior that it was made of."
-    check_same(record, Record(record.settings, inputs), f"the inference in {home}", remedy)
-    rows = split_rows(len(theta), record.settings["seed"])[1]
+    record = recorded(home / RECORD, INPUTS)
+    if made_of is not None:
+        theta, y = simulations(made_of[0], rows_of_data("y", made_of[1]), structured=False)
+        current = Record(record.settings, inputs_of(theta, y, prior))
+        remedy = "Pass the simulations and the prior that it was made of."
+        check_same(record, current, f"the inference in {home}", remedy)
+    held_out, _ = stored_tables(home)
+    rows = held_out.theta, np.asarray(held_out.y)
     refitted = _ensemble(home / REFITTED_IN)
 
     def after(first: Ensemble[Any] | None) -> Ensemble[Any] | None:
@@ -67,11 +68,18 @@ def stored_posterior(
         names = [] if first is None or refitted is None else [n for n in first.names if n in refitted.names]
         if first is None or refitted is None or not names:
             return None
-        return no_worse(first, Ensemble([refitted[refitted.names.index(n)] for n in names]), theta[rows], y[rows])
+        return no_worse(first, Ensemble([refitted[refitted.names.index(n)] for n in names]), *rows)
 
     posteriors, likelihoods = (after(_ensemble(home / name)) for name in (MEMBERS_IN, LIKELIHOODS_IN))
     members = members_by_name(posteriors, likelihoods, RunNormalizer.load(home / NORMALIZER), prior)
     return fit, fit.posterior(members)
+
+
+def stored_tables(directory: str | os.PathLike[str]) -> tuple[Table, Table]:
+    """Return the rows that the weights were fitted to, and those that everything is measured on."""
+    paths = [Path(directory) / name / "table.zarr" for name in (STACKING, TEST)]
+    tables = [Table.load(path) for path in paths if path.exists()]
+    return tables[0], tables[-1]
 
 
 def recorded(path: Path, inputs: Collection[str]) -> Record:

@@ -61,6 +61,7 @@ class Page:
         at: the reader's own observation, or None.
         validation: the rows that were fitted.
         test: the rows that judge.
+        untouched: whether nothing was fitted to these.
         verdict: the first sentence and its remarks.
         tiles: the numbers below it.
         alarms: what the reader must not miss.
@@ -84,6 +85,7 @@ class Page:
     at: YourObservation | None
     validation: Table
     test: Table
+    untouched: bool
     verdict: Verdict
     tiles: list[Tile]
     alarms: list[str]

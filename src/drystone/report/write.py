@@ -62,7 +62,8 @@ def write(
     Args:
         path: the file, written whole or not at all.
         validation: the rows the fits were made on.
-        test: untouched rows on which everything is measured.
+        test: untouched rows on which everything is measured; ``validation`` itself if there are none and the fits
+            are cross-fitted, which the page then says.
         fits: stackings by name; the headline is about the first.
         comparison: what ``ds.compare`` gave for these tables and fits; None to compare here.
         members: a row per member, indexed by name, as ``Ensemble.frame``: hyperparameters and how training went.
@@ -106,6 +107,7 @@ def write(
         at=None if at is None else your_observation(at, name, styles),
         validation=validation,
         test=test,
+        untouched=comparison.untouched,
         verdict=verdict(comparison, name, test, gaps, _faults(test, name, fit)),
         tiles=tiles(comparison, name, fit, contributions[name], gaps),
         alarms=_alarms(fits, validation.left_out | test.left_out),

@@ -16,7 +16,7 @@ from drystone.runs.config import Config
 from drystone.runs.manifest import Manifest, StageRecord
 from drystone.runs.normalizer import RunNormalizer
 from drystone.runs.replacement import Replacement
-from drystone.runs.run import Run
+from drystone.runs.run import INFERENCE, Run
 from drystone.runs.task import prior_of
 
 if TYPE_CHECKING:
@@ -150,4 +150,12 @@ def _check(manifest: Manifest, stage: str, current: StageRecord, what: str, comm
 
 
 def _missing(run: Run, path: Path, command: str) -> str:
-    return f"there is no {path.relative_to(run.path)} in {run.path}; make it with `drystone {command} {run.path}`."
+    name, home = path.relative_to(run.path), run.path
+    message = f"there is no {name} in {home}; make it with `drystone {command} {home}`."
+    if not (home / INFERENCE).is_dir():
+        return message
+    return (
+        f"{message} The run has an inference: `drystone infer {home}` with the options of before, and with --at, "
+        "writes its report again; `drystone sample` draws from it; `drystone refine` goes on from it, with the "
+        "--theta and --y that it was made of."
+    )
