@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drystone.likelihood import normalize
-from experiments.ensembles import Plan
+from experiments.ensembles import SHOWN, Plan
 from experiments.figures import COLOURS, curve
 from experiments.markdown import estimate, grid
 from experiments.opened import METHODS, held_out_posteriors, log_densities
@@ -21,7 +21,7 @@ from experiments.record import Experiment
 from experiments.rivals import mean
 from experiments.sbi_defaults import Defaults
 from experiments.stored import by_blocks, stored
-from experiments.truth import LOG_Y, SIMULATIONS, folder, inferred, truth
+from experiments.truth import SIMULATIONS, folder, inferred, truth
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ QUICK_CELLS = ("slcp-500", "slcp-1000")
 SBI = ("sbi NPE", "sbi NLE")
 CELLS = tuple(f"{task}-{n}" for task in TASKS for n in (*SIZES, *LARGE))
 # What the figure shows, with its colours.
-SHOWN = {
+DRAWN = {
     "best posterior": ("best posterior member", COLOURS["best"]),
     "posteriors": ("posteriors stacked", COLOURS["uniform"]),
     "refitted": ("everything stacked, refitted", COLOURS["stacked"]),
@@ -72,7 +72,7 @@ def _gaps(task: str, n: int, plan: Plan) -> np.ndarray:
     theta, y, log_p = truth(task, plan)
     inference = inferred(task, seed, plan, n)
     log_q = log_densities(inference, theta, y, seed=seed, folder=at)
-    prior, transform = inference.prior, np.log if task in LOG_Y else np.asarray
+    prior, transform = inference.prior, SHOWN.get(task, np.asarray)
     sbi = Defaults(*inference.simulations, prior, seed, at / "sbi", transform, 2 if plan.quick else None)
     # Points are proposed by our posteriors, so that little of the gap is an error of normalizing.
     proposal = held_out_posteriors(inference)
@@ -101,7 +101,7 @@ def draw(result: dict[str, Any]) -> Figure:
     )
     for ax, (task, sizes) in zip(axes[0], result["tasks"].items(), strict=True):
         x = [int(n) for n in sizes]
-        for method, (label, colour) in SHOWN.items():
+        for method, (label, colour) in DRAWN.items():
             curve(ax, x, [row["gap"][method] for row in sizes.values()], label, colour)
         ax.set(title=task, xlabel="simulations", ylabel="nats from the exact posterior")
         ax.set_xscale("log")
