@@ -65,6 +65,12 @@ def sample(
         fit, posterior = stored_posterior(run.path / INFERENCE, prior_of(config, trust))
     else:
         fit = with_prior(outputs.load_fits(run, config, [name])[name], config, trust)
+        if not any((*run.members.glob("*.json"), *run.likelihoods.glob("*.json"))):
+            raise ValueError(
+                f"{run.path} has no members to draw from. In Python, with your own members: "
+                f'ds.Stacking.load("{run.fit(name)}").posterior(members).sample(...).'
+            )
+        posterior = fit.posterior(outputs.load_stacked_members(run, config, trust))
     arrays = {}
     if x is not None:
         observed = read_npy(x).squeeze()
@@ -75,13 +81,6 @@ def sample(
         if row is None or row >= test.N:
             raise ValueError(f"--row must be below {test.N}, the number of test rows; got {row}.")
         observed, arrays["theta"] = np.asarray(test.y)[row], test.theta[row]
-    if not inferred:
-        if not any((*run.members.glob("*.json"), *run.likelihoods.glob("*.json"))):
-            raise ValueError(
-                f"{run.path} has no members to draw from. In Python, with your own members: "
-                f'ds.Stacking.load("{run.fit(name)}").posterior(members).sample(...).'
-            )
-        posterior = fit.posterior(outputs.load_stacked_members(run, config, trust))
     with waiting("drawing"):
         theta = posterior.sample((draws,), x=observed, seed=seed)
     arrays |= {"draws": theta, "x": observed, "parameters": np.array(fit.parameters)}

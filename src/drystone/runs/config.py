@@ -10,8 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from drystone import _defaults as defaults
 from drystone._files import read_text, replacing
@@ -82,7 +81,7 @@ class Train:
     patience: int = defaults.PATIENCE_WITH_DROPS
     lr_drops: int = defaults.LR_DROPS
     validation: float = defaults.VALIDATION
-    log_y: bool | str = defaults.LOG_Y
+    log_y: bool | Literal["auto"] = defaults.LOG_Y
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     seed: int = defaults.SEED
@@ -118,7 +117,7 @@ class Likelihoods:
     epochs: int = defaults.EPOCHS
     patience: int = defaults.PATIENCE_WITH_DROPS
     validation: float = defaults.VALIDATION
-    log_y: bool | str = defaults.LOG_Y
+    log_y: bool | Literal["auto"] = defaults.LOG_Y
     seed: int = defaults.SEED
 
     def __post_init__(self) -> None:
@@ -282,7 +281,7 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
         if isinstance(value, list):
             return tuple(_typed(name, item, get_args(hint)[0]) for item in value)
         raise TypeError(f"`{name}` must be a list; got {value!r}.")
-    if get_origin(hint) is UnionType:
+    if get_origin(hint) is Union:  # true, false or "auto"
         if isinstance(value, bool) or value == "auto":
             return value
         raise TypeError(f'`{name}` must be true, false or "auto"; got {value!r}.')

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,8 +139,8 @@ def _arrays_of_warp(prefix: str, warp: Warp) -> State:
 
 def _warp(prefix: str, arrays: State) -> Warp:
     """Read a warp; files of 0.1 have the logarithms alone, and none was of another kind."""
-    none = Warp.none(arrays[f"{prefix}.log"].shape)
-    return Warp(**{f.name: arrays.get(f"{prefix}.{f.name}", getattr(none, f.name)) for f in fields(Warp)})
+    stored = {f.name: arrays[key] for f in fields(Warp) if (key := f"{prefix}.{f.name}") in arrays}
+    return replace(Warp.none(stored["log"].shape), **stored)
 
 
 def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
