@@ -61,11 +61,18 @@ def names(plan: Plan) -> tuple[str, ...]:
 
 def inferred(name: str, seed: int, plan: Plan, simulations: int | None = None) -> Inference:
     """Return everything that one call with so many simulations of a task gives; None for 11,000."""
-    task, n = tasks.get(name), simulations or _simulations(plan)
-    drawn = simulate(task, n=n, seed=FIRST_SEED + seed, workers=1)
+    return _inferred_in_time(name, seed, plan, simulations)[0]
+
+
+def _inferred_in_time(
+    name: str, seed: int, plan: Plan, simulations: int | None = None
+) -> tuple[Inference, Minutes]:
+    """Return the same, and what it took, whichever experiment asked for it first."""
+    task = tasks.get(name)
+    drawn = simulate(task, n=simulations or _simulations(plan), seed=FIRST_SEED + seed, workers=1)
     theta, y = np.asarray(drawn.theta, float), np.asarray(drawn.y, float)
     at = folder(name, seed, plan, simulations)
-    return call(theta, y, task.prior, seed=seed, folder=at, plan=plan)
+    return timed(at / "inference", lambda: call(theta, y, task.prior, seed=seed, folder=at, plan=plan))
 
 
 def folder(name: str, seed: int, plan: Plan, simulations: int | None = None) -> Path:
@@ -110,7 +117,7 @@ def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
     """Return the gap of each method on one task with one seed, and how long its parts took."""
     at = folder(name, seed, plan)
     theta, y, log_p = truth(name, plan)
-    inference, taken = timed(at / "inference", lambda: inferred(name, seed, plan))
+    inference, taken = _inferred_in_time(name, seed, plan)
     likelihoods = stackings(inference)["likelihoods"]
     distilled, distilling = timed(at / "distilled", lambda: _distilled(name, seed, plan, inference, likelihoods))
     log_q = log_densities(inference, theta, y, seed=seed, folder=at)

@@ -23,6 +23,7 @@ from experiments.sbi_defaults import Defaults, sbi_prior
 from experiments.scoreboard import COVERAGE, printed, scoreboard, shortfalls
 from experiments.stored import timed
 from experiments.toy import coverage, divergence
+from experiments.truth import inferred
 from experiments.truth import table as truth_table
 from experiments.truth_c2st import table as c2st_table
 from scipy.stats import norm
@@ -230,6 +231,24 @@ def test_work_is_timed_when_it_is_done_and_not_when_it_is_continued(tmp_path):
     begun = tmp_path / "begun"
     begun.mkdir()
     assert np.isnan(timed(begun, lambda: None)[1]).all()
+
+
+def test_a_call_is_timed_whichever_experiment_asks_for_it_first(tmp_path, monkeypatch):
+    plan, calls = Plan(tmp_path, quick=True), []
+
+    def call(theta, y, prior, *, seed, folder, plan):
+        (folder / "inference").mkdir(parents=True, exist_ok=True)
+        calls.append((len(theta), seed))
+
+    monkeypatch.setattr("experiments.truth.call", call)
+    inferred("two_moons", 4, plan, 300)
+    inferred("two_moons", 4, plan)
+    assert calls == [(300, 4), (1000, 4)]
+    folders = ["300-seed4", "seed4"]
+    assert sorted(path.name for path in (tmp_path / "truth" / "two_moons-quick").iterdir()) == folders
+    for name in folders:
+        minutes = np.load(tmp_path / "truth" / "two_moons-quick" / name / "inference-minutes.npy")
+        assert np.isfinite(minutes).all()
 
 
 def test_all_observations_of_a_folder_are_used_and_simulations_without_one(tmp_path, monkeypatch):
