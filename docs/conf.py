@@ -52,5 +52,7 @@ add_module_names = False
 html_theme = "furo"
 html_title = f"Drystone {release}"
 html_theme_options = {"navigation_with_keys": True}
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -61,6 +61,34 @@ def test_names_that_a_page_mentions_exist(page):
                 break
 
 
+# What the pages call results of each type. Of sbi, `inference` is a trainer.
+NAMES = {
+    "advice": ds.Advice,
+    "comparison": ds.Comparison,
+    "ensemble": ds.Ensemble,
+    "fit": ds.Stacking,
+    "inference": ds.Inference,
+    "posterior": ds.StackedPosterior,
+    "refined": ds.Refinement,
+    "simulations": ds.Simulations,
+    "table": ds.Table,
+}
+FILES = {"blocks", "json", "npz", "parts", "py", "zarr"}
+OF_SBI = {("inference", "build_posterior"), ("posterior", "pkl")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_attributes_that_a_sentence_mentions_exist(page):
+    text = re.sub(r"```.*?```|^    .*?$|^> .*?$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+    for code in re.findall(r"`([^`]+)`", text):
+        for name, attribute in re.findall(rf"\b({'|'.join(NAMES)})\.([a-z_]\w*)", code):
+            if attribute in FILES or (name, attribute) in OF_SBI:
+                continue
+            kind = NAMES[name]
+            known = hasattr(kind, attribute) or attribute in kind.__annotations__
+            assert known or f"self.{attribute} =" in inspect.getsource(kind), f"`{code}`: {kind.__name__}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_links_between_pages_lead_somewhere(page):
     for link in re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", page.read_text(encoding="utf-8")):

@@ -1,5 +1,7 @@
 """What notebooks show of results: escaped names, the numbers of the result, and no page of arrays."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -55,3 +57,17 @@ def test_calibration_says_which_parameters_leave_the_band():
     table = ds.toy.table(2000, seed=1)
     said = str(ds.diagnostics.rank_ecdf(table, {"narrow": ds.Stacking.single(table.names, "narrow")}))
     assert "narrow: outside the band" in said
+
+
+def test_a_comparison_is_one_table_with_a_heading_per_metric_and_words_in_backquotes_are_code(results):
+    html, comparison = results["Comparison"]._repr_html_(), results["Comparison"]
+    assert html.count("<table") == 1
+    assert html.count("colspan") == len(comparison.results)
+    assert "`" not in html
+    assert ("<code>skipped</code>" in html) == bool(comparison.skipped)
+
+
+def test_a_narrow_page_scrolls_a_table_and_breaks_no_number(results):
+    html = results["Stacking"]._repr_html_()
+    assert html.index("overflow-x:auto") < html.index("<table")
+    assert all("white-space:nowrap" in cell for cell in re.findall(r"<td[^>]*>", html))

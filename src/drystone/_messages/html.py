@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -12,40 +13,56 @@ MOST = 20
 
 
 def html_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], notes: Iterable[str] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    notes: Iterable[str] = (),
+    most: int = MOST,
 ) -> str:
-    """Return a table with a title above and notes below.
+    """Return a table with a title above and notes below; a narrow page scrolls it.
 
     Args:
-        title: one line.
+        title: one line, or "" for none.
         columns: heads of the columns; the first column holds names.
-        rows: their cells; the first twenty are shown.
+        rows: their cells; a row of one cell is a heading within the table.
         notes: lines below the table.
+        most: how many rows are shown.
 
     Example:
         >>> html_table("Two members", ["member", "weight"], [["a < b", 0.25]]).count("a &lt; b")
         1
     """
     head = "".join(f'<th style="{_style(j)}">{escape(name)}</th>' for j, name in enumerate(columns))
-    body = "".join(f"<tr>{''.join(_cell(j, cell) for j, cell in enumerate(row))}</tr>" for row in rows[:MOST])
-    more = [f"and {len(rows) - MOST} more"] if len(rows) > MOST else []
+    body = "".join(f"<tr>{_cells(row, len(columns))}</tr>" for row in rows[:most])
+    more = [f"and {len(rows) - most} more"] if len(rows) > most else []
     return (
-        f'<div style="color:inherit"><p><strong>{escape(title)}</strong></p>'
+        f'<div style="color:inherit">{_title(title)}<div style="overflow-x:auto">'
         f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        f"{''.join(f'<p>{escape(note)}</p>' for note in [*more, *notes])}</div>"
+        f"</div>{''.join(f'<p>{_text(note)}</p>' for note in [*more, *notes])}</div>"
     )
 
 
 def html_list(title: str, sentences: Iterable[str]) -> str:
     """Return sentences as a list under a title."""
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
-    return f'<div style="color:inherit"><p><strong>{escape(title)}</strong></p><ul>{items}</ul></div>'
+    items = "".join(f"<li>{_text(sentence)}</li>" for sentence in sentences)
+    return f'<div style="color:inherit">{_title(title)}<ul>{items}</ul></div>'
 
 
-def _cell(column: int, value: object) -> str:
-    return f'<td style="{_style(column)}">{escape(str(value))}</td>'
+def _title(title: str) -> str:
+    return f"<p><strong>{escape(title)}</strong></p>" if title else ""
+
+
+def _text(sentence: str) -> str:
+    """Return an escaped sentence, with what is between backquotes as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(sentence))
+
+
+def _cells(row: Sequence[object], columns: int) -> str:
+    if len(row) == 1:
+        return f'<th colspan="{columns}" style="{_style(0)};padding-top:0.8em">{escape(str(row[0]))}</th>'
+    return "".join(f'<td style="{_style(j)}">{escape(str(cell))}</td>' for j, cell in enumerate(row))
 
 
 def _style(column: int) -> str:
-    """Return the style of a cell: names to the left, numbers to the right."""
-    return f"text-align:{'left' if column == 0 else 'right'};padding:0.1em 0.8em"
+    """Return the style of a cell: names to the left, numbers to the right, none of them broken."""
+    return f"text-align:{'left' if column == 0 else 'right'};padding:0.1em 0.8em;white-space:nowrap"

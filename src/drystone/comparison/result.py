@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from drystone._messages import html_list, html_table
+from drystone._messages import html_table
 from drystone.comparison.metric import Metric
 from drystone.estimate import Estimate
 from drystone.stacking.result import Stacking
@@ -125,11 +125,12 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        blocks = []
+        rows: list[list[object]] = []
         for result in self.results:
-            rows = [[line.label, line.value, *_gains(line)] for line in result.methods.values()]
-            blocks.append(html_table(_title(result), ["", "value", "gain over best", "gain over uniform"], rows))
-        return "".join([*blocks, html_list("", [self._legend])])
+            rows.append([_title(result)])
+            rows += [[line.label, line.value, *_gains(line)] for line in result.methods.values()]
+        columns = ["", "value", "gain over best", "gain over uniform"]
+        return html_table("", columns, rows, [self._legend], most=len(rows))
 
     @property
     def _legend(self) -> str:
