@@ -3,6 +3,7 @@
 import os
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -53,12 +54,12 @@ def test_the_pythons_of_the_package_are_those_of_the_policy_and_of_the_workflow(
 
 def test_the_lowest_versions_of_the_policy_are_those_that_the_package_asks_for():
     policy = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
-    asked = dict(
-        re.match(r"([\w-]+)>=([\d.]+)", requirement).groups()
-        for group in [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
-        for requirement in group
-        if ">=" in requirement and "[" not in requirement
-    )
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    asked = {
+        name: lowest
+        for requirement in chain.from_iterable(groups)
+        for name, lowest in re.findall(r"^([\w-]+)>=([\d.]+)", requirement)
+    }
     names = {"ArviZ": "arviz", "BayesFlow": "bayesflow", "Dask": "distributed", "NumPy": "numpy"}
     rows = re.findall(r"^\| (\w+) \| [^|]* \| ([\d.]+) \|$", policy, re.M)
     assert len(rows) > 5
