@@ -1,6 +1,8 @@
 """What notebooks show of results: escaped names, the numbers of the result, and no page of arrays."""
 
 import re
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,3 +73,15 @@ def test_a_narrow_page_scrolls_a_table_and_breaks_no_number(results):
     html = results["Stacking"]._repr_html_()
     assert html.index("overflow-x:auto") < html.index("<table")
     assert all("white-space:nowrap" in cell for cell in re.findall(r"<td[^>]*>", html))
+
+
+def test_bars_of_progress_show_in_a_notebook_and_not_in_a_file(monkeypatch, capsys):
+    theta, y = ds.toy.simulate(50, seed=0)
+    ds.tabulate(ds.toy.MEMBERS, theta, y, draws=5)
+    assert capsys.readouterr().err == ""
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    ds.tabulate(ds.toy.MEMBERS, theta, y, draws=5)
+    assert "200/200" in capsys.readouterr().err
+    ds.simulate(ds.tasks.get("gaussian"), n=30, seed=0)
+    assert "30/30" in capsys.readouterr().err

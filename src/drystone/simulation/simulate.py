@@ -12,11 +12,10 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
-from tqdm.auto import tqdm
 
 from drystone._arrays import as_integer
 from drystone._defaults import SEED
-from drystone._messages import require
+from drystone._messages import progress_bar, require
 from drystone._parallel import Executor, as_completed, worker_pool
 from drystone.simulation.block import Block, Job, Simulator, SimulatorWithPrior, simulate_block
 from drystone.simulation.prior import Prior
@@ -96,7 +95,7 @@ def simulate(
     missing = [job for job in jobs if job.index not in blocks]
     finished_rows = n - sum(job.rows for job in missing)
     with (
-        tqdm(total=n, initial=finished_rows, unit=" simulations", disable=None) as progress,
+        progress_bar(n, " simulations", initial=finished_rows) as progress,
         worker_pool(client, min(workers, max(len(missing), 1))) as pool,
     ):
         for job, future in as_completed(missing, lambda job: pool.submit(simulate_block, job), pool.queue_depth):

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tqdm.auto import tqdm
 
 from drystone._arrays import as_integer, checked, not_finite, rows_not_in_range, rows_of_data
 from drystone._defaults import DRAWS, KEEP_DRAWS, LEVELS, SEED
-from drystone._messages import first_few, require
+from drystone._messages import first_few, progress_bar, require
 from drystone._parallel import Executor
 from drystone._resume import Record, digest_array
 from drystone.adapters.member import CheckedMember, Density, Sampler
@@ -168,7 +167,7 @@ def tabulate(
                     outcomes.add(job, part)
                     progress.update(len(job.theta))
 
-    with tqdm(total=len(remaining) * len(theta), unit=" rows", disable=None) as progress:
+    with progress_bar(len(remaining) * len(theta), " rows") as progress:
         for job, part in tabulate_jobs(missing(), workers, client, stoppable=plan.limit is not None):
             if not part.reason:
                 store.add(job, part)
@@ -239,7 +238,7 @@ def _shared_points(
             missing.append(job)
         else:
             found[job.start] = part
-    with tqdm(total=len(missing), unit=" parts of shared points", disable=None) as progress:
+    with progress_bar(len(missing), " parts of shared points") as progress:
         for job, part in tabulate_jobs(missing, workers, client, stoppable=False):
             if part.reason:
                 raise RuntimeError(f"the shared points could not be evaluated: {part.reason}")

@@ -6,8 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from typing import TYPE_CHECKING
 
-from tqdm.auto import tqdm
+from drystone._messages import progress_bar
+
+if TYPE_CHECKING:
+    from tqdm.std import tqdm
 
 __all__ = ["member_bar"]
 
@@ -24,7 +28,7 @@ def member_bar(total: int, unit: str, progress: bool | None) -> Iterator[tuple[t
         unit: their name.
         progress: whether it is shown; None for where there is a terminal or a notebook.
     """
-    with tqdm(total=total, unit=unit, disable=None if progress is None else not progress) as bar:
+    with progress_bar(total, unit, shown=progress) as bar:
         epochs, shown = count(1), time.monotonic()
 
         def step() -> None:

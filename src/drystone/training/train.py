@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tqdm.auto import tqdm
 
 from drystone._defaults import (
     EPOCHS,
@@ -54,6 +53,7 @@ from drystone.training.warp import LogY
 
 if TYPE_CHECKING:
     from torch import nn
+    from tqdm.std import tqdm
 
 __all__ = ["train"]
 
