@@ -280,6 +280,68 @@ def test_a_table_and_a_fit_say_how_well_members_are_normalized(tmp_path):
     assert ds.stack(table.select(members=["normal"])).notes == ()
 
 
+class Proposes:
+    """Normal distributions about some centers, for a proposal that is as good or as bad as one likes."""
+
+    def __init__(self, center, sd):
+        self.center, self.sd = center, sd
+
+    def sample(self, n, y, seed):
+        return self.center(y) + self.sd * np.random.default_rng(seed).normal(size=(n, *y.shape))
+
+    def log_prob(self, theta, y):
+        return stats.norm.logpdf(theta, self.center(y), self.sd).sum(1)
+
+
+def four_modes():
+    """Return a prior, the data of θ before noise, their noise, a good proposal and one with a single mode."""
+    signs = [np.array([a, b]) for a in (-1, 1) for b in (-1, 1)]
+    good = [Proposes(lambda y, sign=sign: sign * y, 0.0024) for sign in signs]
+    return ds.tasks.Uniform([-10.0] * 2, [10.0] * 2), np.abs, 0.002, good, good[-1]
+
+
+def ten_dimensions():
+    """Return a prior, the data of θ before noise, their noise, a good proposal and one too narrow by 3."""
+    sd = 0.1 / np.sqrt(1.01)
+    good, bad = (Proposes(lambda y: y / 1.01, width * sd) for width in (1.2, 1 / 3))
+    return ds.tasks.Normal([0.0] * 10, [1.0] * 10), np.asarray, 0.1, good, bad
+
+
+@pytest.mark.parametrize("problem", [four_modes, ten_dimensions])
+def test_a_bad_proposal_is_noticed_in_the_table_the_fit_and_the_report(problem, tmp_path):
+    prior, data, noise, good, bad = problem()
+    rng = np.random.default_rng(0)
+    theta = prior.sample(24, rng)
+    y = data(theta) + noise * rng.normal(size=theta.shape)
+    likelihood = from_likelihood(lambda theta, y: stats.norm.logpdf(y, data(theta), noise).sum(1))
+    of = {}
+    for name, proposal in (("good", good), ("bad", bad)):
+        members = normalize({name: likelihood}, prior=prior, proposal=proposal)
+        of[name] = ds.tabulate(members, theta, y, draws=20)
+    assert of["good"].width.mean() < 0.01 < 0.1 < of["bad"].width.mean()
+    difference = (of["bad"].log_q - of["good"].log_q)[0]
+    assert difference.mean() < 3 * difference.std() / np.sqrt(24)  # no more density than there is
+    notes = {name: " ".join(ds.stack(table).notes) for name, table in of.items()}
+    assert "The points miss what is true there" in notes["bad"]
+    assert "The points miss what is true there" not in notes["good"]
+    table = of["good"].join(of["bad"])
+    ds.report.write(tmp_path / "report.html", validation=table, test=table, fits=ds.stack(table))
+    report = (tmp_path / "report.html").read_text()
+    assert "The points miss what is true there" in report
+    assert "log density low by at most" in report
+
+
+def test_the_width_is_what_the_table_holds():
+    theta, y = simulations(5)
+    member = normalized(draws=100)
+    conservative, naive = member.bracket(theta, y)
+    report = member.report(y, theta)
+    np.testing.assert_array_equal(report.width, naive - conservative)
+    np.testing.assert_array_equal(ds.tabulate({"exact": member}, theta, y, draws=0).width[0], report.width)
+    assert "errs low by at most" in str(report)
+    assert member.report(y).width is None
+
+
 def test_a_bare_likelihood_is_refused_and_pointed_to_normalize():
     theta, y = simulations(3)
     bare: Any = from_likelihood(log_likelihood)

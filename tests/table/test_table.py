@@ -70,7 +70,7 @@ def test_arrays_are_stacked_without_importing_libraries_of_files():
 
 FACE = """K N S cov create d draws effective effective_rows from_xarray gives has join lacking left_out
 levels likelihoods load log_f log_prior log_q log_r mean names open parameters pareto points quantile rank
-rank_of reweighted row_weights save select split theta to_xarray weighted y"""
+rank_of reweighted row_weights save select split theta to_xarray weighted width y"""
 
 
 def test_the_public_face_has_no_out_of_core_machinery(table):

@@ -369,8 +369,14 @@ class NormalizedMember:
             errors.append(np.sqrt(max(1 / effective_points(log_w) - 1 / len(log_w), 0.0)))
         return np.array(values), np.array(errors)
 
-    def report(self, y: ArrayLike) -> NormalizationReport:
-        """Return how well the member is normalized at each row of y (N, ...)."""
+    def report(self, y: ArrayLike, theta: ArrayLike | None = None) -> NormalizationReport:
+        """Return how well the member is normalized at each row of y (N, ...).
+
+        Args:
+            y: the data.
+            theta: the parameters behind them, (N, d), if they are simulations: then the report has ``width``,
+                which is large where the points miss what is true. Nothing else shows that.
+        """
         effective, shape, points = [], [], []
         for one_y in _rows(y):
             row = self.normalizer.row(one_y)
@@ -378,7 +384,13 @@ class NormalizedMember:
             effective.append(effective_points(log_w))
             shape.append(pareto_shape(log_w))
             points.append(len(log_w))
-        return NormalizationReport(np.array(effective), np.array(shape), np.array(points))
+        width = None
+        if theta is not None:
+            conservative, naive = self.bracket(theta, y)
+            # Where the density is 0 so is the posterior, whatever the points say.
+            with np.errstate(invalid="ignore"):
+                width = np.where(conservative == -np.inf, 0.0, naive - conservative)
+        return NormalizationReport(np.array(effective), np.array(shape), np.array(points), width)
 
 
 def _stretches(cap: int) -> int:

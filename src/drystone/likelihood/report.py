@@ -8,7 +8,11 @@ import numpy as np
 
 from drystone.estimate import UNRELIABLE_PARETO
 
-__all__ = ["NormalizationReport", "pareto_shape"]
+__all__ = ["NormalizationReport", "pareto_shape", "width_in_words"]
+
+# Rows are counted whose log density may err low by more nats than this, the default of ``ds.normalize(error=)``:
+# the most points were not enough there. Above the second, a share of the rows, the proposal is to blame.
+WIDE, OFTEN = 0.05, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,19 +23,35 @@ class NormalizationReport:
         effective: effective number of points 1 / Σ w², (N,).
         shape: Pareto shape k̂ of the largest weights, (N,); above 0.7 the normalization is not to be relied on.
         points: number of points, (N,).
+        width: naive − conservative log density of the true parameters, (N,): between the two lies the exact one,
+            on average. None if the parameters were not given.
     """
 
     effective: np.ndarray
     shape: np.ndarray
     points: np.ndarray
+    width: np.ndarray | None = None
 
     def __str__(self) -> str:
         worst = int(np.argmin(self.effective))
-        return (
+        words = (
             f"{len(self.points)} rows: effective number of points {np.median(self.effective):.0f} (median), "
             f"{self.effective[worst]:.1f} at the worst row ({worst}); Pareto shape above {UNRELIABLE_PARETO} at "
             f"{int((self.shape > UNRELIABLE_PARETO).sum())} rows."
         )
+        return words if self.width is None else f"{words} {width_in_words(self.width)}"
+
+
+def width_in_words(width: np.ndarray) -> str:
+    """Return by how much log densities (...) err low for want of points, and in how many rows that is much."""
+    wide = width > WIDE
+    words = (
+        f"The log density errs low by at most {np.mean(width):.2g} nats on average, by more than {WIDE} in "
+        f"{wide.mean():.1%} of the rows."
+    )
+    if wide.mean() > OFTEN:
+        words += " The points miss what is true there: give ds.normalize a better `proposal`, or more `draws`."
+    return words
 
 
 def pareto_shape(log_w: np.ndarray) -> float:

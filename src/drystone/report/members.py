@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,9 +41,9 @@ def members_table(
             _log_density(log_q, test.row_weights) if has[k] else Cell("–") for k, log_q in enumerate(test.log_q)
         ]
     if "effective" in test._source.keys:
-        columns["effective points (median)"] = [
-            Cell("–") if np.isnan(points).all() else cell(float(np.nanmedian(points))) for points in test.effective
-        ]
+        columns["effective points (median)"] = _of_normalized(np.median, test.effective)
+    if "width" in test._source.keys:
+        columns["log density low by at most"] = _of_normalized(np.mean, test.width)
     if "rank" in test.gives:
         columns[RANK_DISTANCE.name] = [cell(value) for value in _rank_distances(test)]
     if members is not None:
@@ -66,6 +67,11 @@ def _log_density(log_q: np.ndarray, a: np.ndarray) -> Cell:
         return Cell(f"−∞ (density 0 in {zeros} rows)", float("-inf"))
     mean = mean_over_rows(log_q, a)
     return Cell(with_error(mean), mean.value)
+
+
+def _of_normalized(average: Callable[[np.ndarray], Any], values: np.ndarray) -> list[Cell]:
+    """Return averages over the rows, for the members that are normalized at points; the others have NaN."""
+    return [Cell("–") if np.isnan(row).all() else cell(float(average(row))) for row in values]
 
 
 def _rank_distances(test: Table) -> list[float]:

@@ -16,6 +16,7 @@ from drystone.errors import ConvergenceWarning, IntractableError
 from drystone.estimate import UNRELIABLE_PARETO
 from drystone.forms import Form, Mixture
 from drystone.forms.view import view_of
+from drystone.likelihood.report import width_in_words
 from drystone.scores import LogScore, Score
 from drystone.solvers import Solution, Solver
 from drystone.solvers.table1 import pick
@@ -263,11 +264,12 @@ def _normalization(table: Table) -> list[str]:
     if not having.any():
         return []
     effective, unreliable = table.effective[having], table.pareto[having] > UNRELIABLE_PARETO
-    return [
+    note = (
         f"{having.sum()} of {table.K} members are normalized at points: {np.median(effective):.0f} effective ones "
         f"per row (median), {effective.min():.1f} at worst; Pareto shape above {UNRELIABLE_PARETO} in "
         f"{unreliable.mean():.1%} of their rows."
-    ]
+    )
+    return [f"{note} {width_in_words(table.width[having])}" if "width" in table._source.keys else note]
 
 
 def _notes(solution: Solution, table: Table, form: Form) -> list[str]:

@@ -128,6 +128,7 @@ SCHEMA: Mapping[str, StoredStatistic] = {
     "log_f": StoredStatistic("KNM", usable=_density_is_usable),
     "effective": StoredStatistic("KN", usable=_always_usable),
     "pareto": StoredStatistic("KN", usable=_always_usable),  # NaN where too few points tell
+    "width": StoredStatistic("KN", usable=_always_usable),  # +inf where no point explains the data
 }
 
 # What a table can provide, by the statistics that it takes; those with `from_draws` can be derived instead.

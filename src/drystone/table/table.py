@@ -88,6 +88,8 @@ class Table:
         likelihoods: the members whose ``log_f`` is a log likelihood, and whether it is a normalized density of y.
         effective: effective number of points behind a member's normalization, (K, N); NaN for one that needs none.
         pareto: Pareto shape k̂ of the weights of these points, (K, N): above 0.7 they are not to be relied on.
+        width: by how many nats ``log_q`` may err low, because the points at which it is normalized are too few or
+            miss θ_n, (K, N).
 
     Attributes:
         names: The members' names.
@@ -137,12 +139,13 @@ class Table:
         likelihoods: Mapping[str, bool] | None = None,
         effective: ArrayLike | None = None,
         pareto: ArrayLike | None = None,
+        width: ArrayLike | None = None,
     ) -> None:
         sizes: dict[str, int] = {}
         arrays = {"theta": _checked_theta(theta, sizes)}
         arrays |= _checked_points({"points": points, "log_r": log_r, "log_prior": log_prior}, log_f, sizes)
         values = {"log_q": log_q, "rank": rank, "mean": mean, "cov": cov, "quantiles": quantiles, "draws": draws}
-        values |= {"log_f": log_f, "effective": effective, "pareto": pareto}
+        values |= {"log_f": log_f, "effective": effective, "pareto": pareto, "width": width}
         # Every statistic has axes (K, N, ...), so that selecting members and rows is one rule for all.
         statistics = _checked_statistics(values, sizes)
         N, K = sizes["N"], sizes["K"]
@@ -334,6 +337,11 @@ class Table:
     def pareto(self) -> np.ndarray:
         """Pareto shape k̂ of the weights of these points, (K, N)."""
         return self._held("pareto")
+
+    @property
+    def width(self) -> np.ndarray:
+        """By how many nats ``log_q`` may err low where it is normalized at points, (K, N)."""
+        return self._held("width")
 
     def _point_array(self, name: str) -> np.ndarray:
         if name not in self._source.row_arrays:

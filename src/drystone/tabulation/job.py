@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -51,7 +52,7 @@ class Plan:
     def statistics(self) -> tuple[Key, ...]:
         """The statistics, by the table's keys."""
         draws = ("draws",) if self.draws and self.keep_draws else ()
-        return ("log_q", *(keys_from_draws(self.draws, self.levels)), *draws, "effective", "pareto")
+        return ("log_q", *(keys_from_draws(self.draws, self.levels)), *draws, "effective", "pareto", "width")
 
     def block(self, d: int) -> int:
         """Return the rows per block: few enough that the draws of a block fit in memory."""
@@ -107,18 +108,18 @@ class MemberJob(Job):
                 missing.append(error)
         if not statistics:
             raise missing[0]
-        report = getattr(member.posterior, "report", None)
-        if report is not None:
-            normalization = report(y)
-            statistics |= {"effective": normalization.effective, "pareto": normalization.shape}
+        if member.is_likelihood:
+            normalization = cast(Any, member.posterior).report(y, theta)
+            statistics["effective"], statistics["pareto"] = normalization.effective, normalization.shape
+            statistics["width"] = normalization.width
         return statistics
 
     def _from_draws(self, rows: slice) -> dict[Key, np.ndarray]:
         """Return the statistics of draws, or of the weighted points of members that have them."""
         plan, theta, y = self.plan, self.theta[rows], self.y[rows]
-        points = getattr(self.member.posterior, "weighted_points", None)
-        if points is not None and not plan.keep_draws:
-            return of_weighted_points(theta, points(y), plan.levels)
+        if self.member.is_likelihood and not plan.keep_draws:
+            points = cast(Any, self.member.posterior).weighted_points(y)
+            return of_weighted_points(theta, points, plan.levels)
         draws = self.member.sample(plan.draws, y, self._seed(rows.start))
         return _statistics(theta, np.ascontiguousarray(draws.swapaxes(0, 1)), plan)
 
