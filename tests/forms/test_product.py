@@ -284,6 +284,41 @@ def test_a_member_with_density_zero_at_a_truth_takes_no_part():
     assert fit.gap <= 1e-6
 
 
+@pytest.mark.parametrize("simplex", [False, True])
+@pytest.mark.parametrize("shift", [300.0, 1e6])
+def test_a_member_that_is_far_from_every_truth_takes_no_part(shift, simplex):
+    class Far(Posterior):
+        def log_prob(self, theta, y):
+            return super().log_prob(theta - shift, y)
+
+        def sample(self, n, y, seed):
+            return super().sample(n, y, seed) + shift
+
+    settings = {"draws": 0, "points": 100, "prior": PRIOR}
+    fit = ds.stack(ds.tabulate({**MEMBERS, "far": Far(0)}, THETA[:60], Y[:60], **settings), ds.Product(simplex))
+    assert fit.weights[-1] == pytest.approx(0, abs=1e-6)
+    assert fit.gap <= 1e-6
+    alone = ds.stack(ds.tabulate(MEMBERS, THETA[:60], Y[:60], **settings), ds.Product(simplex))
+    assert fit.loss == pytest.approx(alone.loss, abs=0.1)
+
+
+def test_a_product_of_nothing_but_a_hopeless_member_is_the_prior():
+    class Far(Posterior):
+        def log_prob(self, theta, y):
+            return super().log_prob(theta - 1e4, y)
+
+        def sample(self, n, y, seed):
+            return super().sample(n, y, seed) + 1e4
+
+    members = {"far": Far(0)}
+    table = ds.tabulate(members, THETA[:40], Y[:40], draws=0, points=300, prior=PRIOR)
+    fit = ds.stack(table, ds.Product(prior=PRIOR))
+    assert fit.weights == pytest.approx(0, abs=1e-6)
+    assert fit.loss == pytest.approx(-PRIOR.log_prob(THETA[:40]).mean(), abs=0.5)
+    posterior = fit.posterior(members)
+    assert posterior.sample((2000,), Y[0], seed=1).std() == pytest.approx(TAU, rel=0.2)
+
+
 def test_a_member_that_is_the_prior_gets_no_weight_and_does_no_harm():
     table = make_table(K=3, N=60, seed=6, points=30)
     with_prior = ds.Table(

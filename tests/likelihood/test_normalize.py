@@ -1,5 +1,6 @@
 """Posteriors out of likelihoods: against closed forms and the tasks' exact posteriors."""
 
+import warnings
 from typing import Any
 
 import cloudpickle
@@ -224,6 +225,54 @@ def test_values_that_are_not_numbers_name_the_member():
     member = normalize({"broken": from_likelihood(lambda theta, y: np.full(len(theta), np.nan))}, prior=PRIOR)
     with pytest.raises(ValueError, match="member 'broken' is NaN"):
         member["broken"].log_prob(np.zeros((1, 2)), np.zeros((1, 2)))
+
+
+def test_rows_that_do_not_fit_together_are_refused():
+    theta, y = simulations(3)
+    member = normalized(draws=50)
+    with pytest.raises(ValueError, match="one row per row of `theta`, 3, or one; got 2"):
+        member.log_prob(theta, y[:2])
+    with pytest.raises(ValueError, match=r"must have shape \(N, d\) = \(N, 2\), as the prior has; got \(3,\)"):
+        member.log_prob(theta[:, 0], y)
+    with pytest.raises(ValueError, match=r"as the prior has; got \(3, 1\)"):
+        member.log_likelihood(theta[:, :1], y)
+
+
+def test_one_likelihood_must_have_a_name():
+    with pytest.raises(TypeError, match=r"got one FunctionLikelihood. Give it a name: \{name: likelihood\}"):
+        normalize(from_likelihood(log_likelihood), prior=PRIOR)  # pyright: ignore[reportArgumentType]
+
+
+def test_priors_of_other_shapes_are_refused():
+    class Flat:
+        def sample(self, n, rng):
+            return rng.normal(size=n)
+
+        def log_prob(self, theta):
+            return stats.norm.logpdf(theta)
+
+    class ByParameter(Flat):
+        def sample(self, n, rng):
+            return rng.normal(size=(n, 2))
+
+    with pytest.raises(ValueError, match=r"must give shape \(n, d\); got \(2,\) for n = 2"):
+        normalize([from_likelihood(log_likelihood)], prior=Flat())
+    with pytest.raises(ValueError, match=r"must give shape \(N,\) for theta \(N, d\); got \(2, 2\)"):
+        normalize([from_likelihood(log_likelihood)], prior=ByParameter())
+
+
+def test_data_that_no_point_explains_have_density_zero_and_no_draws():
+    theta, y = simulations(3)
+    impossible = from_likelihood(lambda theta, y: np.full(len(theta), -np.inf))
+    member = normalize({"impossible": impossible}, prior=PRIOR, draws=20)["impossible"]
+    np.testing.assert_array_equal(member.log_prob(theta, y), -np.inf)
+    with pytest.raises(ds.SamplingError, match="'impossible' has likelihood 0 at all 320 points of row 0 of y"):
+        member.sample(5, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = ds.tabulate({"impossible": member}, theta, y, draws=5)
+    assert np.isnan(table.mean).all()
+    np.testing.assert_array_equal(table.effective, 0)
 
 
 def test_the_report_tells_good_points_from_bad_ones():

@@ -6,7 +6,7 @@ the posterior is normalized. Only a member that is a density of y (``normalized_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -80,6 +80,11 @@ def checked_likelihoods(
     """Return the likelihoods with their names: a mapping's keys, an ensemble's names, or ``likelihood_k``."""
     if isinstance(likelihoods, Mapping):
         named = dict(likelihoods)
+    elif not isinstance(likelihoods, Iterable):
+        raise TypeError(
+            "`likelihoods` must be a mapping of names to likelihood members, or several of them; got one "
+            f"{type(likelihoods).__name__}. Give it a name: {{name: likelihood}}."
+        )
     else:
         members = list(likelihoods)
         names = getattr(likelihoods, "names", None) or [f"likelihood_{k}" for k in range(len(members))]

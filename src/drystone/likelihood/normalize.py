@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, distinct_rows, entropy_of, rows_of_data
-from drystone.errors import ConvergenceWarning, IntractableError
+from drystone.errors import ConvergenceWarning, IntractableError, SamplingError
 from drystone.likelihood.member import CheckedLikelihood, LikelihoodMember, checked_likelihoods
 from drystone.likelihood.proposal import DefensiveMixture, Proposal, adapted, as_proposal
 from drystone.likelihood.report import NormalizationReport, pareto_shape
@@ -89,8 +89,8 @@ def normalize(
         raise ValueError(f"`error` must be positive; got {error}.")
     if draws < 10:
         raise ValueError(f"`draws` must be at least 10; got {draws}.")
-    checked = checked_likelihoods(likelihoods)
-    shared = Normalizer(checked, as_prior(prior), as_proposal(proposal), draws, defensive, error, seed)
+    checked, ours = checked_likelihoods(likelihoods), as_prior(prior)
+    shared = Normalizer(checked, ours, _parameters(ours), as_proposal(proposal), draws, defensive, error, seed)
     return {likelihood.name: NormalizedMember(shared, k) for k, likelihood in enumerate(checked)}
 
 
@@ -101,6 +101,7 @@ class Normalizer:
     Attributes:
         likelihoods: with their names.
         prior: p(θ).
+        d: number of parameters.
         proposal: q(θ|y), or None.
         draws: points per row, to begin with.
         defensive: share of the prior.
@@ -110,6 +111,7 @@ class Normalizer:
 
     likelihoods: tuple[CheckedLikelihood, ...]
     prior: Prior
+    d: int
     proposal: Proposal | None
     draws: int
     defensive: float
@@ -265,7 +267,7 @@ class NormalizedMember:
 
     def log_likelihood(self, theta: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Return f(θ_n, y_n) for paired rows theta (N, d), y (N, ...): (N,); −inf where the prior is 0."""
-        theta, y = np.asarray(as_numpy(theta), float), rows_of_data("y", y)
+        theta, y = self._paired(theta, y)
         values, inside = np.full(len(theta), -np.inf), np.isfinite(self.prior.log_prob(theta))
         for one_y, rows in distinct_rows(y):
             chosen = rows[inside[rows]]
@@ -283,13 +285,22 @@ class NormalizedMember:
 
     def bracket(self, theta: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return the conservative and the naive log density, between which the exact one lies on average."""
-        theta, y = np.asarray(as_numpy(theta), float), rows_of_data("y", y)
-        if len(y) == 1:
-            y = np.broadcast_to(y, (len(theta), *y.shape[1:]))
+        theta, y = self._paired(theta, y)
         conservative, naive = np.empty(len(theta)), np.empty(len(theta))
         for one_y, rows in distinct_rows(y):
             conservative[rows], naive[rows] = self._at_row(self.normalizer.row(one_y), theta[rows])
         return conservative, naive
+
+    def _paired(self, theta: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return theta (N, d) and y (N, ...) row by row; a single row of y is that of all."""
+        theta, y, d = np.asarray(as_numpy(theta), float), rows_of_data("y", y), self.normalizer.d
+        if theta.ndim != 2 or theta.shape[1] != d:
+            raise ValueError(f"`theta` must have shape (N, d) = (N, {d}), as the prior has; got {theta.shape}.")
+        if len(y) == 1:
+            y = np.broadcast_to(y, (len(theta), *y.shape[1:]))
+        if len(y) != len(theta):
+            raise ValueError(f"`y` must have one row per row of `theta`, {len(theta)}, or one; got {len(y)}.")
+        return theta, y
 
     def _at_row(self, row: Row, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         joint, log_w = row.log_weight_at(self.k, theta)
@@ -329,6 +340,11 @@ class NormalizedMember:
             row = self.normalizer.row(one_y)
             stretches = row.enough(self.k, max(ENOUGH, n / 2))
             log_w = row.log_weights(self.k, stretches)
+            if log_w.max() == -np.inf:
+                raise SamplingError(
+                    f"{self.name!r} has likelihood 0 at all {len(log_w)} points of row {len(drawn)} of y: it "
+                    "explains these data nowhere within the prior, or the proposal misses where it does."
+                )
             poor += effective_points(log_w) < TOO_FEW
             drawn.append(self._resampled(row, row.points(stretches), log_w, n, rng))
         if poor:
@@ -391,6 +407,16 @@ class NormalizedMember:
             with np.errstate(invalid="ignore"):
                 width = np.where(conservative == -np.inf, 0.0, naive - conservative)
         return NormalizationReport(np.array(effective), np.array(shape), np.array(points), width)
+
+
+def _parameters(prior: Prior) -> int:
+    """Return the number of parameters of a prior, whose draws and densities are looked at for that."""
+    drawn = np.asarray(prior.sample(2, np.random.default_rng(0)))
+    if drawn.ndim != 2 or len(drawn) != 2:
+        raise ValueError(f"`prior.sample(n, rng)` must give shape (n, d); got {drawn.shape} for n = 2.")
+    if (shape := np.shape(prior.log_prob(drawn))) != (2,):
+        raise ValueError(f"`prior.log_prob(theta)` must give shape (N,) for theta (N, d); got {shape} for N = 2.")
+    return drawn.shape[1]
 
 
 def _stretches(cap: int) -> int:

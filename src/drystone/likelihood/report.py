@@ -58,12 +58,12 @@ def pareto_shape(log_w: np.ndarray) -> float:
     r"""Return k̂ of a generalized Pareto distribution fitted to the largest weights (Vehtari et al. 2024).
 
     The largest min(M/5, 3√M) weights, in excess of the next one; the fit is Zhang & Stephens' (2009) average over
-    the profile likelihood. NaN for fewer than five exceedances.
+    the profile likelihood. NaN for fewer than five exceedances, or if every weight is 0.
     """
-    w = np.sort(np.exp(log_w - log_w.max()))
-    tail = int(min(len(w) / 5, 3 * np.sqrt(len(w))))
-    if tail < 5:
+    tail = int(min(len(log_w) / 5, 3 * np.sqrt(len(log_w))))
+    if tail < 5 or log_w.max() == -np.inf:
         return float("nan")
+    w = np.sort(np.exp(log_w - log_w.max()))
     excess = w[-tail:] - w[-tail - 1]
     excess = excess[excess > 0]
     if len(excess) < 5:

@@ -37,8 +37,9 @@ def log_total(log_w: np.ndarray) -> float:
 
 
 def normalized_weights(log_w: np.ndarray) -> np.ndarray:
-    """Return w / Σ w."""
-    return np.exp(log_w - log_total(log_w))
+    """Return w / Σ w; NaN if every weight is 0."""
+    with np.errstate(invalid="ignore"):
+        return np.exp(log_w - log_total(log_w))
 
 
 def effective_points(log_w: np.ndarray) -> float:

@@ -32,8 +32,8 @@ from drystone.table import Table, blocks
 
 __all__ = ["LikelihoodSQP", "ProductNewton"]
 
-# A density of 0 at a point, in nats below the member's highest at that row. The product there is 0 as soon as the
-# member has a weight to speak of.
+# A density of 0 at a point other than the truth, in nats below the member's highest at that row. The product there
+# is 0 as soon as the member has a weight to speak of.
 ZERO = 1000.0
 # Effective points below which the normalization of a row is poor.
 TOO_FEW = 10
@@ -215,7 +215,9 @@ def _stretches(block: Table) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
             G[posterior] -= np.where(inside, log_prior[part], 0.0)
             G[:, ~inside] = 0.0
         lowest = G.max(2, keepdims=True) - ZERO
-        yield np.maximum(G, lowest, out=G), b, part
+        # The truth keeps its density, however low: else a member that is far from it would seem to cost nothing.
+        np.maximum(G[:, :, 1:], lowest, out=G[:, :, 1:])
+        yield G, b, part
 
 
 def _derivatives(block: Table, w: np.ndarray, orders: range, members: np.ndarray) -> tuple[Any, ...]:
