@@ -51,7 +51,7 @@ class Effort:
 # A proposal is near the posterior already, and one small pilot mends it. From the prior it may be a long way, on
 # which no mode should be lost.
 FROM_PROPOSAL = Effort(pilot=250, rounds=3, carrying=25, kernels=8, fitting=5, share=0.0)
-FROM_PRIOR = Effort(pilot=8000, rounds=12, carrying=400, kernels=24, fitting=8, share=0.1)
+FROM_PRIOR = Effort(pilot=4000, rounds=12, carrying=400, kernels=24, fitting=8, share=0.1)
 # The most draws that kernels are fitted to, and their degrees of freedom: tails heavier than a posterior's.
 TELLING, FREEDOM = 4000, 5.0
 
@@ -145,40 +145,61 @@ class Kernels:
 
     def log_prob(self, theta: np.ndarray) -> np.ndarray:
         """Return the log density at points (m, d), (m,)."""
-        return log_sum(self._components(theta)[0])
+        whitened = np.linalg.inv(self.roots) @ (theta - self.centers[:, None]).swapaxes(1, 2)
+        return log_sum(self._log_components((whitened**2).sum(1)))
 
-    def fitted(self, theta: np.ndarray, w: np.ndarray, least: np.ndarray) -> Kernels:
-        """Return the kernels after one step of expectation maximization on points (m, d) with weights (m,).
+    def fitted(self, theta: np.ndarray, w: np.ndarray, least: np.ndarray, steps: int) -> Kernels:
+        """Return the kernels after steps of expectation maximization on points (m, d) with weights (m,).
+
+        Distances and moments alike are linear in (1, θ, θθᵀ), and so are products of two matrices.
 
         Args:
             theta: the points.
             w: their weights, which sum to one.
             least: variances (d,) that keep a component from collapsing onto a few points.
+            steps: how many.
         """
-        d = theta.shape[1]
-        log_density, square = self._components(theta)
-        share = w * np.exp(log_density - log_sum(log_density))
-        total = share.sum(1)
-        alive = total**2 / np.maximum((share**2).sum(1), np.finfo(float).tiny) > d + 1
-        if not alive.any():
-            return self
-        share, total, square = share[alive], total[alive], square[alive]
-        near = share * (FREEDOM + d) / (FREEDOM + square)  # a t's points count by how near they are
-        centers = near @ theta / near.sum(1, keepdims=True)
-        apart = theta - centers[:, None]
-        scatter = (near[:, None] * apart.swapaxes(1, 2)) @ apart / total[:, None, None]
-        return Kernels(total / total.sum(), centers, np.linalg.cholesky(scatter + np.diag(least)))
+        d, origin = theta.shape[1], theta.mean(0)
+        i, j = np.triu_indices(d)
+        x = (theta - origin).T
+        powers = np.concatenate([np.ones((1, len(theta))), x, x[i] * x[j]])
+        kernels = replace(self, centers=self.centers - origin)
+        for _ in range(steps):
+            square = np.maximum(kernels._distances() @ powers, 0.0)
+            log_density = kernels._log_components(square)
+            share = w * np.exp(log_density - log_sum(log_density))
+            total = share.sum(1)
+            alive = total**2 / np.maximum((share**2).sum(1), np.finfo(float).tiny) > d + 1
+            if not alive.any():
+                break
+            share, total, square = share[alive], total[alive], square[alive]
+            near = share * (FREEDOM + d) / (FREEDOM + square)  # a t's points count by how near they are
+            moments = near @ powers.T
+            centers = moments[:, 1 : d + 1] / moments[:, :1]
+            scatter = np.empty((len(total), d, d))
+            scatter[:, i, j] = scatter[:, j, i] = moments[:, d + 1 :]
+            scatter -= moments[:, :1, None] * centers[:, :, None] * centers[:, None]
+            roots = np.linalg.cholesky(scatter / total[:, None, None] + np.diag(least))
+            kernels = Kernels(total / total.sum(), centers, roots)
+        return replace(kernels, centers=kernels.centers + origin)
 
-    def _components(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return log α_j t_ν(θ; μ_j, Σ_j) and the squared distances behind it, (J, m) each."""
-        d = theta.shape[1]
-        whitened = np.linalg.inv(self.roots) @ (theta - self.centers[:, None]).swapaxes(1, 2)
-        square = (whitened**2).sum(1)
+    def _distances(self) -> np.ndarray:
+        """Return squared distances from the centers as coefficients of (1, θ, θθᵀ), (J, 1 + d + d(d + 1)/2)."""
+        inverse = np.linalg.inv(self.roots)
+        precision = inverse.swapaxes(1, 2) @ inverse
+        i, j = np.triu_indices(self.centers.shape[1])
+        slope = -2 * np.einsum("jab,jb->ja", precision, self.centers)
+        constant = -0.5 * np.einsum("ja,ja->j", slope, self.centers)
+        return np.concatenate([constant[:, None], slope, precision[:, i, j] * np.where(i == j, 1, 2)], 1)
+
+    def _log_components(self, square: np.ndarray) -> np.ndarray:
+        """Return log α_j t_ν(θ; μ_j, Σ_j) at squared distances (J, m): (J, m)."""
+        d = self.centers.shape[1]
         constant = gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - d / 2 * np.log(FREEDOM * np.pi)
         log_det = np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum(1)
-        log_density = constant - log_det[:, None] - (FREEDOM + d) / 2 * np.log1p(square / FREEDOM)
         with np.errstate(divide="ignore"):
-            return np.log(self.shares)[:, None] + log_density, square
+            height = np.log(self.shares) + constant - log_det
+        return height[:, None] - (FREEDOM + d) / 2 * np.log1p(square / FREEDOM)
 
 
 @dataclass(frozen=True)
@@ -254,11 +275,11 @@ def adapted(mixture: DefensiveMixture, target: Target, rng: np.random.Generator)
         power = _flattening(log_w, effort.carrying)
         kernels = _kernels(theta, normalized_weights(power * log_w), effort, rng)
         adequate = effective_points(log_w) >= effort.share * len(log_w)
-        settled = power == 1.0 and adequate and (mixture.kernels is not None or mixture.proposal is not None)
+        begun = mixture.kernels is not None or mixture.proposal is not None
         mixture = replace(mixture, kernels=kernels)
-        if settled:
-            break
-        if power == 1.0:
+        if power == 1.0 and begun:
+            if adequate:
+                break
             draws = min(2 * draws, 4 * effort.pilot)
     return mixture
 
@@ -289,6 +310,4 @@ def _kernels(theta: np.ndarray, w: np.ndarray, effort: Effort, rng: np.random.Ge
     least = floor + 1e-4 * np.diag(covariance)
     # Draws that carry next to nothing would only cost time, and some thousands of the others are enough.
     telling = np.flatnonzero(w > 1e-3 * w.max())[:TELLING]
-    for _ in range(effort.fitting):
-        kernels = kernels.fitted(theta[telling], w[telling] / w[telling].sum(), least)
-    return kernels
+    return kernels.fitted(theta[telling], w[telling] / w[telling].sum(), least, effort.fitting)
