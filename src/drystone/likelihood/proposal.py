@@ -34,7 +34,8 @@ class Effort:
         rounds: the most rounds.
         carrying: effective number of draws below which the weights are flattened (raised to a power below 1), so
             that a round goes only as far as its draws can tell.
-        kernels: how many to begin with; those that few draws belong to are dropped.
+        kernels: the most to begin with; those that few draws belong to are dropped.
+        per_kernel: effective draws that each of them takes, in units of d: covariances out of fewer are noise.
         fitting: steps of expectation maximization in a round.
         share: effective number of draws, as a share of all, at which the kernels are good enough. While it is
             lower, the next round has twice as many draws, up to four times ``pilot``.
@@ -44,14 +45,15 @@ class Effort:
     rounds: int
     carrying: int
     kernels: int
+    per_kernel: float
     fitting: int
     share: float
 
 
 # A proposal is near the posterior already, and one small pilot mends it. From the prior it may be a long way, on
 # which no mode should be lost.
-FROM_PROPOSAL = Effort(pilot=250, rounds=3, carrying=25, kernels=8, fitting=5, share=0.0)
-FROM_PRIOR = Effort(pilot=4000, rounds=12, carrying=400, kernels=24, fitting=8, share=0.1)
+FROM_PROPOSAL = Effort(pilot=250, rounds=3, carrying=25, kernels=8, per_kernel=0.1, fitting=5, share=0.0)
+FROM_PRIOR = Effort(pilot=4000, rounds=24, carrying=400, kernels=24, per_kernel=5, fitting=8, share=0.1)
 # The most draws that kernels are fitted to, and their degrees of freedom: tails heavier than a posterior's.
 TELLING, FREEDOM = 4000, 5.0
 
@@ -299,7 +301,8 @@ def _flattening(log_w: np.ndarray, carrying: int) -> float:
 
 def _kernels(theta: np.ndarray, w: np.ndarray, effort: Effort, rng: np.random.Generator) -> Kernels:
     """Return kernels for weighted draws: begun at draws resampled by weight, then fitted."""
-    n, d = effort.kernels, theta.shape[1]
+    d = theta.shape[1]
+    n = int(np.clip(1 / (w**2).sum() / (effort.per_kernel * d), 1, effort.kernels))
     centered = theta - w @ theta
     # A direction in which the carrying draws do not vary keeps a trace of the pilot's own spread.
     floor = 1e-8 * np.maximum(theta.var(0), np.finfo(float).tiny)
