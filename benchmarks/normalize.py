@@ -1,14 +1,15 @@
 """What normalizing likelihoods costs and how near it comes to the exact posterior.
 
-    OMP_NUM_THREADS=1 python benchmarks/normalize.py            # both parts, about five minutes
-    OMP_NUM_THREADS=1 python benchmarks/normalize.py exact      # or: cost
+    OMP_NUM_THREADS=1 python benchmarks/normalize.py            # all parts, about six minutes
+    OMP_NUM_THREADS=1 python benchmarks/normalize.py exact      # or: cost, sbi
 
 ``exact``: the exact likelihoods of three tasks as members, from the prior alone, against their exact posteriors:
 the mean difference of log densities over 500 rows, and C2ST of 4,000 draws at three observations. ``cost``: six
 flows on SLCP with three posteriors as proposal: processor time per row and draw, beside that of the bare
 evaluations of the same flows at as many points; and per point at which the flows were evaluated, of which there
-are more than ``draws``: pilots, and rows where the points were doubled. Writes
-``benchmarks/results/normalize-<part>.json``.
+are more than ``draws``: pilots, and rows where the points were doubled. ``sbi``: processor seconds to tabulate 100
+rows of SLCP with sbi's NLE and NRE in its default networks, from the prior alone and with its NPE as proposal.
+Writes ``benchmarks/results/normalize-<part>.json``.
 """
 
 import json
@@ -104,9 +105,38 @@ def cost(rows=200, draws=1000, epochs=15):
     return result
 
 
+def sbi(simulations=3000, epochs=15, rows=100):
+    """Time what it takes to tabulate sbi's likelihoods and ratios."""
+    import torch
+    from sbi.inference import NLE, NPE, NRE
+    from sbi.utils import BoxUniform
+
+    def tensor(array):
+        return torch.as_tensor(np.asarray(array), dtype=torch.float32)
+
+    task = ds.tasks.get("slcp")
+    prior = BoxUniform(tensor(task.prior.support.lower), tensor(task.prior.support.upper))
+    theta, y = map(tensor, ds.simulate(task, n=simulations, seed=1))
+    members = {}
+    for name, trainer in {"NPE": NPE, "NLE": NLE, "NRE": NRE}.items():
+        torch.manual_seed(0)
+        inference = trainer(prior=prior, show_progress_bars=False)
+        inference.append_simulations(theta, y).train(max_num_epochs=epochs)
+        members[name] = ds.adapters.from_sbi(inference)
+    theta, y = (np.asarray(array, float) for array in ds.simulate(task, n=rows, seed=2))
+    result: dict[str, float] = {"rows": rows}
+    for name in ("NLE", "NRE"):
+        for words, proposal in (("prior alone", None), ("NPE as proposal", members["NPE"])):
+            normalized = ds.normalize({name: members[name]}, prior=prior, proposal=proposal)
+            begin = time.process_time()
+            ds.tabulate(normalized, theta, y)
+            result[f"{name}, {words}, seconds"] = time.process_time() - begin
+    print(json.dumps(result), flush=True)
+    return result
+
+
 if __name__ == "__main__":
-    for part in sys.argv[1:] or ("exact", "cost"):
+    parts = {"exact": exact, "cost": cost, "sbi": sbi}
+    for part in sys.argv[1:] or parts:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"normalize-{part}.json").write_text(
-            json.dumps({"exact": exact, "cost": cost}[part](), indent=1) + "\n"
-        )
+        (RESULTS / f"normalize-{part}.json").write_text(json.dumps(parts[part](), indent=1) + "\n")

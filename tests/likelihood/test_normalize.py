@@ -126,6 +126,43 @@ def test_the_evidence_is_that_of_the_closed_form():
     assert (error < 0.1).all()
 
 
+@pytest.mark.parametrize("spread", [1.0, 10.0])
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_evidence_and_density_are_exact_in_any_dimension_with_and_without_a_proposal(d, spread):
+    noise = 0.1  # of correlated data, far below the spread of the prior
+    map_of_theta = np.eye(d) + 0.2 * np.random.default_rng(d).normal(size=(d, d))
+    precision = map_of_theta.T @ map_of_theta / noise**2 + np.eye(d) / spread**2
+    covariance = np.linalg.inv(precision)
+    root = np.linalg.cholesky(covariance)
+
+    def center(y):
+        return y @ map_of_theta @ covariance / noise**2
+
+    class Wide:
+        def sample(self, n, y, seed):
+            return center(y) + 1.2 * np.random.default_rng(seed).normal(size=(n, *y.shape)) @ root.T
+
+        def log_prob(self, theta, y):
+            return stats.multivariate_normal.logpdf(theta - center(y), cov=1.44 * covariance).reshape(len(theta))
+
+    def likelihood(theta, y):
+        return stats.norm.logpdf(y, theta @ map_of_theta.T, noise).sum(1)
+
+    rng, prior = np.random.default_rng(5), ds.tasks.Normal(np.zeros(d), np.full(d, spread))
+    theta = prior.sample(4, rng)
+    y = theta @ map_of_theta.T + noise * rng.normal(size=theta.shape)
+    marginal = spread**2 * map_of_theta @ map_of_theta.T + noise**2 * np.eye(d)
+    expected = stats.multivariate_normal.logpdf(y, cov=marginal).reshape(4)
+    exact = stats.multivariate_normal.logpdf(theta - center(y), cov=covariance).reshape(4)
+    members = {"exact": from_likelihood(likelihood, normalized_in_y=True)}
+    for proposal in (None, Wide()):
+        member = normalize(members, prior=prior, proposal=proposal)["exact"]
+        value, error = member.log_evidence(y)
+        assert (error < 0.1).all()
+        assert (np.abs(value - expected) < 4.5 * error).all()
+        np.testing.assert_allclose(member.log_prob(theta, y), exact, atol=0.3)
+
+
 def test_a_ratio_has_no_evidence():
     member = normalize({"ratio": from_ratio(log_likelihood)}, prior=PRIOR)["ratio"]
     with pytest.raises(ds.IntractableError, match="'ratio' is not a normalized density of y"):
@@ -263,9 +300,11 @@ def test_priors_of_other_shapes_are_refused():
 
 def test_data_that_no_point_explains_have_density_zero_and_no_draws():
     theta, y = simulations(3)
-    impossible = from_likelihood(lambda theta, y: np.full(len(theta), -np.inf))
+    impossible = from_likelihood(lambda theta, y: np.full(len(theta), -np.inf), normalized_in_y=True)
     member = normalize({"impossible": impossible}, prior=PRIOR, draws=20)["impossible"]
     np.testing.assert_array_equal(member.log_prob(theta, y), -np.inf)
+    value, error = member.log_evidence(y)
+    np.testing.assert_array_equal([value, -error], -np.inf)
     with pytest.raises(ds.SamplingError, match="'impossible' has likelihood 0 at all 320 points of row 0 of y"):
         member.sample(5, y)
     with warnings.catch_warnings():

@@ -324,10 +324,14 @@ class NormalizedMember:
         Ranks, means and quantiles come from these: resampling would only add noise.
         """
         for one_y in _rows(y):
-            row = self.normalizer.row(one_y)
-            stretches = row.enough(self.k, ENOUGH)
-            log_w = row.log_weights(self.k, stretches)
-            yield row.points(stretches), normalized_weights(log_w)
+            points, log_w = self._points(one_y)
+            yield points, normalized_weights(log_w)
+
+    def _points(self, one_y: np.ndarray, effective: float = ENOUGH) -> tuple[np.ndarray, np.ndarray]:
+        """Return points (m, d) at one row y (1, ...), so many effective ones if possible, and log weights (m,)."""
+        row = self.normalizer.row(one_y)
+        stretches = row.enough(self.k, effective)
+        return row.points(stretches), row.log_weights(self.k, stretches)
 
     def sample(self, n: int, y: ArrayLike, *, seed: int | None = None) -> np.ndarray:
         """Return n draws for each row of y (N, ...): (n, N, d).
@@ -337,16 +341,14 @@ class NormalizedMember:
         rng = np.random.default_rng(seed)
         drawn, poor = [], 0
         for one_y in _rows(y):
-            row = self.normalizer.row(one_y)
-            stretches = row.enough(self.k, max(ENOUGH, n / 2))
-            log_w = row.log_weights(self.k, stretches)
+            points, log_w = self._points(one_y, max(ENOUGH, n / 2))
             if log_w.max() == -np.inf:
                 raise SamplingError(
                     f"{self.name!r} has likelihood 0 at all {len(log_w)} points of row {len(drawn)} of y: it "
                     "explains these data nowhere within the prior, or the proposal misses where it does."
                 )
             poor += effective_points(log_w) < TOO_FEW
-            drawn.append(self._resampled(row, row.points(stretches), log_w, n, rng))
+            drawn.append(self._resampled(self.normalizer.row(one_y), points, log_w, n, rng))
         if poor:
             warnings.warn(
                 f"the draws of {self.name!r} rest on fewer than {TOO_FEW:g} effective points at {poor} of "
@@ -379,10 +381,10 @@ class NormalizedMember:
             )
         values, errors = [], []
         for one_y in _rows(y):
-            row = self.normalizer.row(one_y)
-            log_w = row.log_weights(self.k, row.enough(self.k, ENOUGH))
+            _, log_w = self._points(one_y)
             values.append(log_total(log_w) - np.log(len(log_w)))
-            errors.append(np.sqrt(max(1 / effective_points(log_w) - 1 / len(log_w), 0.0)))
+            effective = effective_points(log_w)
+            errors.append(np.sqrt(max(1 / effective - 1 / len(log_w), 0.0)) if effective else np.inf)
         return np.array(values), np.array(errors)
 
     def report(self, y: ArrayLike, theta: ArrayLike | None = None) -> NormalizationReport:
@@ -395,8 +397,7 @@ class NormalizedMember:
         """
         effective, shape, points = [], [], []
         for one_y in _rows(y):
-            row = self.normalizer.row(one_y)
-            log_w = row.log_weights(self.k, row.enough(self.k, ENOUGH))
+            _, log_w = self._points(one_y)
             effective.append(effective_points(log_w))
             shape.append(pareto_shape(log_w))
             points.append(len(log_w))
