@@ -6,6 +6,7 @@ import torch
 from scipy.stats import norm
 
 import drystone as ds
+from drystone.comparison.methods import drawn
 from drystone.scores.critic import pairs_of
 from drystone.solvers import Minimax
 from drystone.solvers.minimax import Game, Judged
@@ -63,6 +64,35 @@ def test_truth_and_draws_of_an_exact_mixture_have_the_same_features():
         assert z.abs().max() < 4
 
 
+def test_every_posterior_of_a_table_is_judged_by_the_same_features():
+    """A critic that sees the ranks within one member finds less than one that sees those within all."""
+    table = ds.toy.table(60, seed=1, draws=20)
+    alone = ds.Stacking.single(table.names, "right").view(table)
+    whole = ds.Mixture().combine({"weights": torch.tensor([1.0, 0.0, 0.0, 0.0]).double()}, table)
+    assert alone.table.K == 1
+    for own, of_all in zip(pairs_of(alone, 4, seed=0), pairs_of(whole, 4, seed=0), strict=True):
+        torch.testing.assert_close(own, of_all)
+    stored = ds.Stacking.uniform(table.names).view(table)
+    assert pairs_of(alone, 4, 0)[0].shape == pairs_of(stored, 4, 0)[0].shape
+    assert pairs_of(drawn(ds.Stacking.single(table.names, "right"), table), 4, 0)[0].shape[1] == of_all.shape[-1]
+
+
+def test_rivals_are_judged_on_all_rows_by_fits_that_have_not_seen_them():
+    table = ds.toy.table(60, seed=1, draws=10)
+    game, seen = Game(table, ds.Mixture(), SMALL, 0.3, seed=0), []
+
+    def fit(rows):
+        seen.append({tuple(row) for row in rows.theta})
+        return torch.full((4,), 0.25).double()
+
+    judged = game._cross_fitted(ds.Mixture(), fit)
+    assert judged.bounds.shape == (60,)
+    assert all(len(rows) == 48 for rows in seen)
+    left_out = [{tuple(row) for row in table.theta} - rows for rows in seen]
+    assert len(set.union(*left_out)) == 60
+    np.testing.assert_allclose(judged.params["weights"], 0.25)
+
+
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("form", [ds.Mixture(), ds.SampleAggregation()])
 @pytest.mark.parametrize("seen", [0.01, 0.15])
@@ -79,6 +109,9 @@ def test_the_mixture_of_another_score_is_kept_unless_a_critic_clearly_disagrees(
         return Judged(form, params, value, value + 0.1 * np.roll(noise, int(narrow)), np.full(30, 1 / 30))
 
     monkeypatch.setattr(Game, "judge", judge)
+    monkeypatch.setattr(
+        Game, "_cross_fitted", lambda game, form, fit: judge(game, form, {"weights": fit(game.table)})
+    )
     fit, other = (
         ds.stack(table, form, SMALL, solver=Minimax(rounds=2)),
         ds.LogScore() if dense else ds.EnergyScore(),
@@ -97,7 +130,10 @@ def test_a_mixture_against_a_critic_does_not_lose_by_its_held_out_score():
     assert "lower bounds" in fit.notes[0]
     game = Game(table, ds.Mixture(), SMALL, Minimax().holdout, seed=0)
     own = game.judge(ds.Mixture(), {"weights": torch.tensor(fit.weights)})
-    assert not any(rival.clearly_better(own, 1.0) for rival in game.rivals().values())
+    rivals = game.rivals()
+    assert not any(
+        game.judge(ds.Mixture(), rival.judged.params).clearly_better(own, 1.0) for rival in rivals.values()
+    )
 
 
 def test_too_few_draws_to_compare_with_are_said():

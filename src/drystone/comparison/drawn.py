@@ -33,6 +33,7 @@ class DrawnView(View):
 
     def __init__(self, view: View, has_draws: bool, seed: int = 0) -> None:
         super().__init__(view.table)
+        self.peers = view.peers
         self._view, self._has_draws, self._seed = view, has_draws, seed
         self._cache: dict[Hashable, Any] = {}
 

@@ -31,6 +31,8 @@ class View:
     It is all that a score sees. Statistics that the form does not give raise :class:`IntractableError`.
 
     Attributes:
+        table: the rows, with the members that are in use.
+        peers: the same rows with all members, by which a score may judge every posterior in the same way.
         softness: 0, or the width (d,) over which steps rise, for solvers that need a slope: an
             indicator 1(x ≥ 0) becomes the sigmoid of 2x/softness.
 
@@ -45,7 +47,7 @@ class View:
     """
 
     def __init__(self, table: Table, softness: Tensor | float = 0.0) -> None:
-        self.table = table
+        self.table = self.peers = table
         self.softness = torch.as_tensor(softness, dtype=torch.float64)
 
     # Read lazily: a table on disk would have to load them.
@@ -236,7 +238,9 @@ class GatheredView(PartsView):
 
     def reweighted(self, a: Tensor) -> View:
         """Return the same with other row weights, (N,)."""
-        return GatheredView(self.form, self.params, self.table.reweighted(a.numpy()))
+        other = GatheredView(self.form, self.params, self.table.reweighted(a.numpy()))
+        other.peers = self.peers
+        return other
 
     def mean_of(self, rows: Callable[[View], Tensor]) -> Tensor:
         """Return the sum of the blocks' shares."""
@@ -310,10 +314,11 @@ def _norm(x: Tensor) -> Tensor:
 def view_of(form: Form, params: Mapping[str, np.ndarray], table: Table) -> View:
     """Return the form on a table of its members, of which only those in use are looked at."""
     members, params = members_in_use(form, params, table.K)
-    table = blocks.part(table, members) if len(members) < table.K else table
-    if not blocks.in_memory(table):
-        return GatheredView(form, as_tensors(params), table)
-    return form.combine(as_tensors(params), table)
+    part = blocks.part(table, members) if len(members) < table.K else table
+    in_memory = blocks.in_memory(part)
+    view = form.combine(as_tensors(params), part) if in_memory else GatheredView(form, as_tensors(params), part)
+    view.peers = table
+    return view
 
 
 def members_in_use(

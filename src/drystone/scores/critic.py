@@ -111,9 +111,11 @@ def pairs_of(q: View, most: int, seed: int) -> tuple[Tensor, Tensor]:
         of_truth = [features(truth, rows, shown[:, :1])]
         of_shown = [features(shown, rows, shown[:, :, None])]
         references = [(stacked, shown)]
-        if q.table.K * d <= MOST_RANKS:
-            source = blocks.load(q.table, {"draws"}).draws
-            for k in range(q.table.K):
+        # Of all members, in use or not: a critic that sees more of one posterior than of another finds more.
+        drawing = np.flatnonzero(q.peers.has("draws"))
+        if len(drawing) * d <= MOST_RANKS:
+            source = blocks.load(blocks.part(q.peers, drawing), {"draws"}).draws
+            for k in range(len(drawing)):
                 member = torch.as_tensor(np.asarray(source[k][:, : max(MOST_REFERENCE, most)], float))
                 references.append((member, _left_out(shown, member)))
         for reference, left_out in references:

@@ -34,9 +34,10 @@ class JensenShannon(RowScore):
     better classifier, or more rows to train it on, might see more. It can be below 0 by noise.
 
     The classifier sees θ, y, the place of θ among other stacked draws at the same y (by mean and standard
-    deviation and by rank), and its rank within each member (where that makes at most 64). It does not see the
-    members' log densities: a table has them at the truth alone, and they would have to be known at the draws as
-    well. The fewer draws per member, the less it can see.
+    deviation and by rank), and its rank within each member of the table (where that makes at most 64), also within
+    those that carry no weight: estimates of several posteriors can be compared. It does not see the members' log
+    densities: a table has them at the truth alone, and they would have to be known at the draws as well. The fewer
+    draws per member, the less it can see.
 
     Args:
         hidden: units of the classifier's layers.

@@ -10,6 +10,7 @@ For aggregated samples the draws move with the parameters. Other terms of a sum 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
@@ -19,13 +20,13 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from drystone.errors import StackingError
-from drystone.estimate import Estimate, mean_over_rows
+from drystone.estimate import Estimate, mean_over_rows, split_folds
 from drystone.forms import Form, Mixture, SampleAggregation
 from drystone.forms.distances import first_draws
-from drystone.forms.view import as_tensors
+from drystone.forms.view import JoinedView
 from drystone.scores import EnergyScore, JensenShannon, LogScore, Score, Sum
 from drystone.scores.critic import Critic, Features
-from drystone.solvers.choice import CLEAR, UNIFORM
+from drystone.solvers.choice import CLEAR, FOLDS, UNIFORM
 from drystone.solvers.lbfgs import LBFGS, Coordinates, best_member
 from drystone.solvers.log_score import SQP
 from drystone.solvers.projected_gradient import soft_width
@@ -73,26 +74,25 @@ class Minimax(Solver[Form, Score]):
         return f"{why}; use one of these, or a score without an adversary" if why else ""
 
     def minimize(self, table: Table, form: Form, score: Score, tol: float, seed: int) -> Solution:
-        """Return the best of start, average and end, by the held-out score; or a mixture that is as good."""
+        """Return the best of start, average and end, by the held-out score; or what is as good and simpler."""
         game = Game(table, form, score, self.holdout, seed)
         path = game.play(self.rounds, self.critic_steps, self.learning_rate)
         points = {"its start": path[0], "the average of its last rounds": path[len(path) // 2 :].mean(0)}
         points["its last round"] = path[-1]
         judged = {name: game.judge(game.form, game.side.params(x)) for name, x in points.items()}
         chosen = min(judged, key=lambda name: judged[name].value)
-        shown = {"stacked": judged[chosen]}
+        taken, listed = judged[chosen], f"stacked {judged[chosen].divergence}"
         # A structure that was asked for is the paper's, and is kept.
         if not isinstance(form, SampleAggregation) or form.structure == "auto":
             rivals = game.rivals()
-            judged, shown = judged | rivals, shown | rivals
-            fallback = next(iter(rivals))
-            clear = [name for name in judged if judged[name].clearly_better(judged[fallback], game.coefficient)]
-            chosen = min(clear, key=lambda name: judged[name].value, default=fallback)
-            if chosen == fallback:
-                judged[fallback] = replace(judged[fallback], params=game.mixture(table)[1])
-        listed = ", ".join(f"{name} {it.divergence}" for name, it in shown.items())
+            simple = _simplest(rivals, game.coefficient)
+            rival = rivals[simple]
+            against = game.judge(rival.form, {"weights": rival.fit(game.rows)})
+            listed += f", {simple} {against.divergence}; on all rows, cross-fitted: "
+            listed += ", ".join(f"{name} {it.judged.divergence}" for name, it in rivals.items())
+            if not taken.clearly_better(against, game.coefficient):
+                chosen, taken = simple, replace(against, params={"weights": rival.fit(table)})
         note = f"kept {chosen}; held-out Jensen–Shannon (lower bounds) on {len(game.held_out)} rows: {listed}."
-        taken = judged[chosen]
         arrays = {name: value.numpy() for name, value in taken.params.items()}
         return Solution(arrays, None, None, Status.HELD_OUT, self.rounds, note, taken.form, chosen)
 
@@ -124,6 +124,21 @@ class Judged:
         """Return whether the score is less than another's by more than chance, of the divergence in both."""
         difference = mean_over_rows(other.bounds - self.bounds, self.row_weights)
         return self.value < other.value - CLEAR * coefficient * difference.se
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A mixture that the stack must be better than.
+
+    Attributes:
+        form: the form.
+        fit: its weights, fitted to some rows.
+        judged: on all rows, by fits and critics that have not seen them.
+    """
+
+    form: Mixture
+    fit: Callable[[Table], Tensor]
+    judged: Judged
 
 
 class Side(ABC):
@@ -321,32 +336,56 @@ class Game:
                 value += float(self.rest(form.combine(params, self.table.select(rows=self.held_out))))
         return Judged(form, params, value, bounds, a / a.sum())
 
-    def rivals(self) -> dict[str, Judged]:
-        """Return what is as simple: the mixture of another score, which comes first, best members, and uniform.
+    def rivals(self) -> dict[str, Rival]:
+        """Return what is as simple: the mixture of another score, which comes first, the best member, and uniform.
 
-        A critic of few rows misses much, and what it sees of several posteriors differs by chance. The mixture
-        that is best by the log score is near the best by the divergence, and is kept unless another is clearly
-        better on held-out rows.
+        A critic of few rows misses much, and what it sees of several posteriors differs by chance. So these are
+        judged on all rows, by five critics that leave out a fifth each; the mixture is then one fitted to the
+        others.
         """
         energy, vertices = EnergyScore(), torch.eye(self.table.K, dtype=torch.float64)
+        form = self.given if isinstance(self.given, Mixture) else Mixture()
         with torch.no_grad():
             alone = [float(energy(Mixture().combine({"weights": w}, self.table))) for w in vertices]
-        name, mixture = self.mixture(self.rows)
-        params = {name: mixture, UNIFORM: {"weights": vertices.mean(0)}}
-        for k in np.argsort(alone)[:SHORT_LIST]:
-            params[f"best member ({self.table.names[k]})"] = {"weights": vertices[k]}
-        form = self.given if isinstance(self.given, Mixture) else Mixture()
-        judged = {name: self.judge(form, weights) for name, weights in params.items()}
-        best = min((key for key in judged if key not in (name, UNIFORM)), key=lambda key: judged[key].value)
-        return {key: judged[key] for key in (name, best, UNIFORM)}
+        short_list = [int(k) for k in np.argsort(alone)[:SHORT_LIST]]
+        best = min(short_list, key=lambda k: self.judge(form, {"weights": vertices[k]}).value)
+        solver, score = _mixture_solver(self.table)
+        fits: dict[str, Callable[[Table], Tensor]] = {
+            f"mixture by {score!r}": lambda rows: torch.tensor(
+                solver.solve(rows, form, score, 1e-6, self.seed).params["weights"]
+            ),
+            f"best member ({self.table.names[best]})": lambda rows: vertices[best],
+            UNIFORM: lambda rows: vertices.mean(0),
+        }
+        return {name: Rival(form, fit, self._cross_fitted(form, fit)) for name, fit in fits.items()}
 
-    def mixture(self, rows: Table) -> tuple[str, dict[str, Tensor]]:
-        """Return the weights that are best by the log score, or without densities by energy, and what they are."""
-        form = self.given if isinstance(self.given, Mixture) else Mixture()
-        dense = rows.has("log_q").all() and np.isfinite(rows.log_q).all()
-        solver, score = (SQP(), LogScore()) if dense else (QuadraticProgram(), EnergyScore())
-        solution = solver.solve(rows, form, score, 1e-6, self.seed)
-        return f"mixture by {score!r}", as_tensors(solution.params)
+    def _cross_fitted(self, form: Mixture, fit: Callable[[Table], Tensor]) -> Judged:
+        """Return weights judged on all rows: on each part those of the other parts, by critics of the others."""
+        parts, left_out, every = [], [], []
+        for fitted_on, rows in split_folds(self.table.N, FOLDS, self.seed):
+            every.append(fit(self.table.select(rows=fitted_on)))
+            parts.append(form.combine({"weights": every[-1]}, self.table.select(rows=rows)))
+            left_out.append(rows)
+        params, view = {"weights": torch.stack(every).mean(0)}, JoinedView(self.table, parts, left_out)
+        with torch.no_grad():
+            bounds, a = self.js.rows(view).numpy(), self.table.row_weights
+            value = self.coefficient * float(a @ bounds) + float(self.side.penalty(params, self.table))
+            if self.rest is not None:
+                value += float(self.rest(view))
+        return Judged(form, params, value, bounds, a)
 
     def _batch(self) -> Tensor:
         return torch.as_tensor(self.rng.choice(self.played, min(256, len(self.played)), replace=False))
+
+
+def _mixture_solver(table: Table) -> tuple[Solver, Score]:
+    """Return what fits a mixture by the log score, which is near the best by the divergence, or else by energy."""
+    dense = table.has("log_q").all() and np.isfinite(table.log_q).all()
+    return (SQP(), LogScore()) if dense else (QuadraticProgram(), EnergyScore())
+
+
+def _simplest(rivals: dict[str, Rival], coefficient: float) -> str:
+    """Return the first rival, or the best of those that are clearly better."""
+    first = next(iter(rivals))
+    clear = [n for n in rivals if rivals[n].judged.clearly_better(rivals[first].judged, coefficient)]
+    return min(clear, key=lambda name: rivals[name].judged.value, default=first)
