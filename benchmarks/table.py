@@ -113,6 +113,25 @@ def heavy_tails():
     return "\n".join(lines)
 
 
+def bounds():
+    """Means over seeds of the gains of the default map; in the docs the standard errors would hide the table."""
+    cells = {}
+    for key, row in json.loads((RESULTS / "bounds.json").read_text()).items():
+        name, n, _ = key.split()
+        for way in ("over logarithms", "over restricted"):
+            cells.setdefault((name, row["judged"]), {}).setdefault((way, int(n)), []).append(row[way]["gain"])
+    sizes = sorted({n for row in cells.values() for _, n in row})
+    columns = [(way, n) for way in ("over logarithms", "over restricted") for n in sizes]
+    lines = [
+        f"| problem | {' | '.join(f'{way}, {n:,}' for way, n in columns)} |",
+        "|---|" + "---|" * len(columns),
+    ]
+    for (name, judged), row in sorted(cells.items(), key=lambda item: item[0][1]):
+        means = (f"{sum(row[c]) / len(row[c]):+.3f}".replace("-", "−") if c in row else "" for c in columns)
+        lines.append(f"| {name.replace('_', ' ')}{'' if judged else ' (chosen on)'} | {' | '.join(means)} |")
+    return "\n".join(lines)
+
+
 def augment():
     labels = {
         "slcp": "SLCP, the four points permuted in every epoch",
@@ -155,6 +174,7 @@ TABLES = {
     "peers": peers,
     "training": training,
     "others": others,
+    "bounds": bounds,
     "heavy_tails": heavy_tails,
     "augment": augment,
     "sizes": sizes,

@@ -20,7 +20,7 @@ SLURM, MEMBER, COLLECT, WRITE = re.findall(r"```python\n(.*?)```", GUIDE, re.DOT
 GENERATED = {
     "scaling.md": ("sizes", "blocks", "billion"),
     "benchmarks.md": ("peers", "solvers", "training", "others"),
-    "training.md": ("heavy_tails", "augment"),
+    "training.md": ("bounds", "heavy_tails", "augment"),
 }
 
 

@@ -31,6 +31,18 @@ def test_the_module_is_the_same_density(member, simulations):
     np.testing.assert_allclose(log_q.detach(), member.log_prob(theta, y), rtol=1e-3, atol=2e-3)
 
 
+def test_heavy_tails_and_counts_are_drawn_in_as_the_member_does(simulations):
+    theta, y = simulations
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(np.exp(rng.uniform(-4, 9, len(y)))).astype(float)
+    heavy = np.column_stack([rng.standard_cauchy(len(y)), counts, y[:, 0]])
+    member = ds.train(theta, heavy, members=1, prior=PRIOR, epochs=2, workers=1)[0]
+    assert member.data_transform.warp.asinh[0]
+    assert member.data_transform.warp.root[1]
+    log_q = member.to_zuko().double()(torch.from_numpy(heavy)).log_prob(torch.from_numpy(theta))
+    np.testing.assert_allclose(log_q.detach(), member.log_prob(theta, heavy), rtol=1e-3, atol=2e-3)
+
+
 def test_outside_the_support_the_density_is_zero(member, simulations):
     _, y = simulations
     outside = torch.tensor([[0.0, 1.9, 0.0, 0.0], [0.0, 3.0, 3.1, 0.0], [0.0, 3.0, 0.0, 4.1]])

@@ -10,6 +10,7 @@ from drystone.training.warp import Warp
 
 N = 2000
 RNG = np.random.default_rng(0)
+COUNTS = RNG.poisson(np.exp(RNG.uniform(-2, 8, N))).astype(float)
 LIGHT = {
     "normal": RNG.normal(5, 3, N),
     "uniform": RNG.uniform(0, 1, N),
@@ -20,7 +21,6 @@ LIGHT = {
     "constant": np.full(N, 3.0),
     "binary": (RNG.random(N) < 0.01).astype(float),
     "counts": RNG.poisson(3, N).astype(float),
-    "counts of all sizes": RNG.poisson(np.exp(RNG.uniform(0, 9, N))).astype(float),
 }
 HEAVY = {
     "log-normal": np.exp(2 * RNG.normal(size=N)),
@@ -33,7 +33,9 @@ HEAVY = {
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_columns_without_heavy_tails_stay_as_they_are(name):
-    assert not Warp.fit(LIGHT[name][:, None], "auto").asinh.any()
+    warp = Warp.fit(LIGHT[name][:, None], "auto")
+    assert not warp.asinh.any()
+    assert not warp.root.any()
 
 
 @pytest.mark.parametrize("name", HEAVY)
@@ -43,6 +45,12 @@ def test_heavy_tails_are_drawn_in(name):
     assert warp.asinh.all()
     before, after = (np.abs(Scaling.fit(of).apply(of)).max() for of in (y, warp.apply(y)))
     assert after < 0.5 * before
+
+
+def test_counts_of_all_sizes_are_drawn_in_by_their_square_root():
+    warp = Warp.fit(np.column_stack([COUNTS, -COUNTS, COUNTS + RNG.random(N)]), "auto")
+    assert warp.root.tolist() == [True, False, False]
+    np.testing.assert_allclose(warp.apply(COUNTS[:, None] + np.zeros(3))[:, 0], np.sqrt(COUNTS))
 
 
 def test_positive_columns_are_warped_by_a_logarithm_that_also_takes_zero():
@@ -81,7 +89,7 @@ def test_structured_data_are_warped_as_a_whole_and_may_have_missing_entries():
 
 
 def test_features_of_a_likelihood_have_the_jacobian_of_the_warp():
-    y = np.column_stack([HEAVY["Cauchy"], np.full(N, 7.0), LIGHT["counts of all sizes"]])
+    y = np.column_stack([HEAVY["Cauchy"], np.full(N, 7.0), COUNTS])
     features = Features.fit(y, log="auto")
     assert features.warp.asinh.tolist() == [True, False, False]
     assert features.warp.root.tolist() == [False, False, True]

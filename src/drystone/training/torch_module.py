@@ -32,6 +32,7 @@ class MemberModule(nn.Module):
     shift: torch.Tensor
     scale: torch.Tensor
     y_log: torch.Tensor
+    y_root: torch.Tensor
     y_asinh: torch.Tensor
     y_center: torch.Tensor
     y_width: torch.Tensor
@@ -62,8 +63,8 @@ class MemberModule(nn.Module):
         for name, value in constants.items():
             tensor = None if value is None else torch.from_numpy(np.array(value, np.float32))
             self.register_buffer(name, tensor)
-        for name, mask in {"y_log": data_transform.warp.log, "y_asinh": data_transform.warp.asinh}.items():
-            self.register_buffer(name, torch.from_numpy(np.array(mask)))
+        for name in ("log", "root", "asinh"):
+            self.register_buffer(f"y_{name}", torch.from_numpy(np.array(getattr(data_transform.warp, name))))
 
     def forward(self, y: torch.Tensor) -> zuko.distributions.NormalizingFlow:
         """Return the posterior at each row of y (…, c)."""
@@ -77,6 +78,7 @@ class MemberModule(nn.Module):
         """Return the context of the flow."""
         # Entries without a logarithm are replaced by 1 inside it, so that no gradient is NaN.
         warped = torch.where(self.y_log, torch.where(self.y_log, y, 1.0).log(), y)
+        warped = torch.where(self.y_root, torch.where(self.y_root, y, 1.0).abs().sqrt() * y.sign(), warped)
         warped = torch.where(self.y_asinh, ((y - self.y_center) / self.y_width).asinh(), warped)
         v = ((warped - self.y_shift) / self.y_scale).clamp(-self.clip, self.clip)
         if self.y_mean is not None and self.y_axes is not None:

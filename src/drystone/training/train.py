@@ -139,7 +139,8 @@ def train(
             a directory notes the name alone; members that train at the same time call it from several threads.
         snapshots: Epochs after which a copy of the parameters is stored, for ``ensemble.snapshot(epoch)``.
         log_y: Take logarithms of y, of all columns or of those listed, which must be positive. ``"auto"`` draws in
-            the columns whose tails are heavy by asinh((y − m) / s), a logarithm far out on either side.
+            the columns whose tails are heavy by asinh((y − m) / s), a logarithm far out on either side, and
+            counts by their square root.
         clip_y: Clip standardized y to ± this value, ``None`` not to clip; posteriors only, as a likelihood must
             see y as it is.
         components: Reduce y to this number of principal components; posteriors only.

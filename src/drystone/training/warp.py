@@ -2,8 +2,9 @@ r"""Columnwise maps of y that draw in heavy tails, chosen as Box and Cox chose t
 
 A column whose values span orders of magnitude is of little use to a network once it is standardized: a few rows
 take up the whole range, and all others are squeezed together. Among y itself, its logarithm, and a map :math:`l`
-that is linear in the middle and logarithmic far out on either side, the one is taken under which the column is
-most like a normal one: the mean log density of the best normal of :math:`l(y)`, as a density of y, is
+that is linear in the middle and logarithmic far out on either side (or, of counts, the square root), the one is
+taken under which the column is most like a normal one: the mean log density of the best normal of :math:`l(y)`, as
+a density of y, is
 
 .. math:: \mathcal L(l) = \frac1N \sum_n \log l'(y_n) - \log \mathrm{sd}(l(y)) + \mathrm{const}
 """
@@ -25,12 +26,16 @@ LogY = bool | Sequence[int] | Literal["auto"]
 # Nats by which a column must be more like a normal one to be warped about its median and, where it is positive, by
 # a logarithm. For less, networks were better off with the column as it is: docs/training.md has what was compared.
 GAIN, GAIN_OF_LOG = 1.0, 0.4
+# The same for the square root of counts.
+GAIN_OF_ROOT = 1.4
 # Standard deviation of a normal over its median absolute deviation.
 NORMAL = 1.4826
 # Width of the linear part of a logarithm in units of the least value, so that it is one to 0.3 %.
 LINEAR_PART = 0.1
-# Columns with a smaller share of distinct values (counts, categories) are left as they are.
+# Columns with a smaller share of distinct values are counts or categories.
 DISTINCT = 0.9
+# Fewer different values than this are categories.
+FEWEST_COUNTS = 10
 
 
 @dataclass(frozen=True)
@@ -65,18 +70,18 @@ class Warp:
 
         Args:
             y: Training rows.
-            log: Columns to take the logarithm of; ``"auto"`` chooses columns, and asinh for them.
-            root: Mask of the columns to take the square root of instead, (c,).
+            log: Columns to take the logarithm of; ``"auto"`` chooses columns, and asinh or a root for them.
+            root: Mask of the columns to take the square root of instead, (c,); None to choose them, too.
         """
         shape = y.shape[1:] if y.ndim == 2 else ()
         warp = cls.none(shape)
         if isinstance(log, str):
             if log != "auto":
                 raise ValueError(f"`log_y` must be True, False, 'auto' or a list of columns; got {log!r}.")
-            columns = y.T if shape else [y[np.isfinite(y)]]
-            pairs = [_center_and_width(np.asarray(column, np.float64)) for column in columns]
-            center, width = (np.reshape(values, shape) for values in zip(*pairs, strict=True))
-            warp = cls(warp.log, warp.root, center, width)
+            columns = [np.asarray(column, np.float64) for column in (y.T if shape else [y[np.isfinite(y)]])]
+            roots = [_is_better_by_its_root(column) for column in columns]
+            center, width = zip(*(_center_and_width(column) for column in columns), strict=True)
+            warp = cls(warp.log, *(np.reshape(values, shape) for values in (roots, center, width)))
         else:
             warp.log[() if isinstance(log, bool) else list(log)] = log is not False
         if root is None:
@@ -127,6 +132,20 @@ def _finite(width: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _log_cosh(v: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.logaddexp(v, -v) - np.log(2)
+
+
+def _is_better_by_its_root(y: NDArray[np.float64]) -> bool:
+    """Return whether the square root of a column is more like a normal one, if these are counts."""
+    values, places, counts = np.unique(y, return_inverse=True, return_counts=True)
+    if values[0] < 0 or len(values) < FEWEST_COUNTS or len(values) > DISTINCT * len(y):
+        return False
+    # Equal counts are spread evenly up to the next larger one, so that they have a density.
+    gaps = np.append(np.diff(values), 1.0)
+    within = np.empty(len(y))
+    within[np.argsort(places, kind="stable")] = np.concatenate([(np.arange(n) + 0.5) / n for n in counts])
+    x = values[places] + gaps[places] * within
+    v = np.sqrt(x)
+    return bool(np.log(x.std()) - np.log(2 * v).mean() - np.log(v.std()) > GAIN_OF_ROOT)
 
 
 def _center_and_width(y: NDArray[np.float64]) -> tuple[float, float]:
