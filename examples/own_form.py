@@ -44,7 +44,7 @@ class QuantileAveraging(ds.forms.SimplexForm):
 
 @dataclass(frozen=True, repr=False)
 class LinearProgram(ds.solvers.Solver):
-    """The interval score of averaged quantiles is a sum of pinball losses, hence a linear programme in w."""
+    """The interval score of averaged quantiles is a sum of pinball losses, hence a linear program in w."""
 
     solves: ClassVar = ((QuantileAveraging, ds.IntervalScore),)
     certifies: ClassVar = True
@@ -80,7 +80,7 @@ if __name__ == "__main__":
     fit = ds.stack(validation, QuantileAveraging(), ds.IntervalScore())
     print(fit.summary())
     generic = ds.stack(validation, QuantileAveraging(), ds.IntervalScore(), solver=ds.solvers.ProjectedGradient())
-    print(f"projected gradients come within {generic.loss - fit.loss:.1e} of the linear programme")
+    print(f"projected gradients come within {generic.loss - fit.loss:.1e} of the linear program")
     print(ds.compare(validation, test, {"averaged": fit, "mixture": ds.stack(validation)}))
     posterior = fit.posterior(ds.toy.MEMBERS)
     print("90% interval at y = 1.3:", posterior.interval(np.array([1.3]), seed=0).round(2))

@@ -7,7 +7,7 @@ What each posterior gives:
 | ``DirectPosterior`` (NPE) | all rows at once | all rows at once |
 | ``NPE_A_Posterior``, ``FilteredDirectPosterior`` | row by row | row by row |
 | ``VectorFieldPosterior`` (FMPE, NPSE) | all rows at once | all rows at once |
-| ``VIPosterior``, amortised | all rows at once | all rows at once |
+| ``VIPosterior``, amortized | all rows at once | all rows at once |
 | ``MCMCPosterior``, ``RejectionPosterior``, ``ImportanceSamplingPosterior`` (own potential) | none | row by row |
 
 Over a neural likelihood or ratio (NLE, NRE) the last three become likelihood members: only the estimator is used,
@@ -68,7 +68,7 @@ def from_sbi(
         seconds: how long a ``RejectionPosterior`` may try at one row of y; None for as long as it takes.
 
     Returns:
-        a member: ``sample(n, y, seed)`` and, where sbi has a normalised density, ``log_prob(theta, y)``; or a
+        a member: ``sample(n, y, seed)`` and, where sbi has a normalized density, ``log_prob(theta, y)``; or a
         likelihood member, ``log_likelihood(theta, y)``, for :func:`drystone.normalize`.
 
     Example:
@@ -318,7 +318,7 @@ class VectorField(SbiDensity):
 
 
 class ComposedVectorField(VectorField):
-    """One whose field lives in a standardised space; sbi draws from it one observation at a time."""
+    """One whose field lives in a standardized space; sbi draws from it one observation at a time."""
 
     def _draw(self, n: int, x: Tensor) -> Tensor:
         options = {"reject_outside_prior": False, "show_progress_bars": False}

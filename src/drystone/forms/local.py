@@ -27,7 +27,7 @@ class LocalMixture(Form):
     r"""q*(θ|y) = Σ_k w_k(y) q_k(θ|y), the weights a network's answer to y.
 
     .. math::
-        w(y) = \mathrm{softmax}(\alpha(y)), \qquad \alpha \text{ a network on standardised } y
+        w(y) = \mathrm{softmax}(\alpha(y)), \qquad \alpha \text{ a network on standardized } y
 
     It starts at the global solution exactly, is stopped early on rows kept aside, and must beat the global weights
     there by more than two standard errors; otherwise the fit *is* the global :class:`Mixture`, and says so.

@@ -39,7 +39,7 @@ class Mixture(SimplexForm):
     exist.
 
     Args:
-        concentration: of a symmetric Dirichlet prior on w. Above 1 it regularises: each member gets
+        concentration: of a symmetric Dirichlet prior on w. Above 1 it regularizes: each member gets
             ``concentration − 1`` rows that only it explains, and no weight is exactly 0.
 
     Example:

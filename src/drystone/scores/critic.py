@@ -42,7 +42,7 @@ MOST_REFERENCE = 64
 
 
 class Features:
-    """Features of a pair: θ and its place among reference draws of its row, and both θ and y standardised.
+    """Features of a pair: θ and its place among reference draws of its row, and both θ and y standardized.
 
     Args:
         table: of the truth and the data.
@@ -210,7 +210,7 @@ class Critic:
         start: Quadratic | None = None,
     ) -> None:
         sizes, self.start = [inputs, *hidden], start
-        with seeded(seed):  # torch initialises layers from its global generator only
+        with seeded(seed):  # torch initializes layers from its global generator only
             layers = [layer for a, b in pairwise(sizes) for layer in (_linear(a, b), nn.SiLU())]
             last = _linear(sizes[-1], 1)
         if start is not None:  # the network learns what the start leaves

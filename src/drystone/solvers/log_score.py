@@ -68,7 +68,7 @@ INITIAL_SUPPORT = 64
 
 @dataclass(frozen=True, repr=False)
 class SQP(Solver[Mixture, LogScore]):
-    """Newton steps with an active-set quadratic programme each, after a few multiplicative ones.
+    """Newton steps with an active-set quadratic program each, after a few multiplicative ones.
 
     Args:
         steps: at most so many Newton steps.

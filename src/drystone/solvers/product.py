@@ -57,7 +57,7 @@ class _OnlyLogScore(Solver[PointForm, LogScore]):
 
 @dataclass(frozen=True, repr=False)
 class ProductNewton(_OnlyLogScore):
-    """Newton steps on the weights, each with a quadratic programme for those that stay at 0.
+    """Newton steps on the weights, each with a quadratic program for those that stay at 0.
 
     Args:
         steps: at most so many Newton steps.

@@ -29,7 +29,7 @@ ROUNDING = 1e-4
 
 @dataclass(frozen=True, repr=False)
 class QuadraticProgram(Solver[Mixture, MeanScore | EnergyScore]):
-    """One active-set quadratic programme on the simplex, with its certificate.
+    """One active-set quadratic program on the simplex, with its certificate.
 
     Example:
         >>> import drystone as ds
@@ -77,14 +77,14 @@ def energy_noise(table: Table, score: Score) -> float:
 
 
 def minimise_quadratic(quadratic: Quadratic, c: float, tol: float, start: np.ndarray | None = None) -> Solution:
-    """Minimise ½ wᵀQw + b·w − c Σ_k log w_k on the simplex."""
+    """Minimize ½ wᵀQw + b·w − c Σ_k log w_k on the simplex."""
     K = len(quadratic.b)
     if start is None:
         start = np.full(K, 1 / K)
     if c > 0:
         return Solution.certified(newton_simplex(Barrier(quadratic, c), 0.9 * start + 0.1 / K, tol), tol, STEPS)
     w = simplex_qp(quadratic.Q, quadratic.b, start)
-    # One exact programme is enough, but for rounding: Newton's loop only checks it and, if need be, polishes.
+    # One exact program is enough, but for rounding: Newton's loop only checks it and, if need be, polishes.
     return Solution.certified(newton_simplex(quadratic, w, tol), tol, STEPS)
 
 

@@ -42,7 +42,7 @@ class Stacking:
 
     Attributes:
         form: how members are combined.
-        score: what was minimised, and is evaluated on other rows.
+        score: what was minimized, and is evaluated on other rows.
         params: the form's parameters, arrays by name; for a mixture, ``weights`` (K,).
         loss: the score on the rows it was fitted to; NaN if it was not fitted.
         terms: the same for each term of a sum, before its coefficient.

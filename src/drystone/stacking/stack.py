@@ -45,7 +45,7 @@ def stack(
     bandwidth: float | None = None,
     client: Executor | None = None,
 ) -> Stacking:
-    """Find the parameters of ``form`` that minimise ``score`` on ``table``.
+    """Find the parameters of ``form`` that minimize ``score`` on ``table``.
 
     Args:
         table: K members on N simulations that none of them was trained on.

@@ -2,7 +2,7 @@ r"""The conditioner of one transform: a masked network with its forward and back
 
 .. math:: h_0 = a(W_{in} u), \qquad h_l = a(W_l h_{l-1}), \qquad o = W_{out} h_L
 
-Every array has the batch along its last axis, so that each elementwise loop runs over neighbours in memory,
+Every array has the batch along its last axis, so that each elementwise loop runs over neighbors in memory,
 and a leading row of ones, so that the biases are columns.
 """
 

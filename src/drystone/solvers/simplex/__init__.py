@@ -1,1 +1,1 @@
-"""Solvers on the simplex that the others build on: a quadratic programme, Newton steps, sums over rows."""
+"""Solvers on the simplex that the others build on: a quadratic program, Newton steps, sums over rows."""

@@ -64,9 +64,9 @@ def frank_wolfe_gap(w: np.ndarray, gradient: np.ndarray) -> float:
 
 
 def newton_simplex(problem: Problem, start: np.ndarray, tol: float, most: int = STEPS) -> Minimum:
-    """Minimise ``problem`` from ``start``, until the Frank–Wolfe gap is below ``tol`` or ``most`` steps.
+    """Minimize ``problem`` from ``start``, until the Frank–Wolfe gap is below ``tol`` or ``most`` steps.
 
-    Each step minimises the quadratic model over the support and the members whose gradient says they would
+    Each step minimizes the quadratic model over the support and the members whose gradient says they would
     help most, exactly, and backtracks along the way there.
     """
     w = start

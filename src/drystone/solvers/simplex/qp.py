@@ -1,4 +1,4 @@
-r"""Quadratic programme on the simplex, by an active set: the inner problem of every exact mixture solver.
+r"""Quadratic program on the simplex, by an active set: the inner problem of every exact mixture solver.
 
 .. math::
     \min_x \tfrac12 x^\top Q x + b^\top x \quad \text{subject to} \quad x \ge 0, \; \mathbf 1^\top x = 1
@@ -12,7 +12,7 @@ __all__ = ["simplex_qp"]
 
 
 def simplex_qp(Q: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
-    r"""Solve the programme exactly (to rounding), from a feasible start.
+    r"""Solve the program exactly (to rounding), from a feasible start.
 
     On the free entries F the equality-constrained minimiser z solves the linear system of its optimality
     conditions; if z leaves the simplex, walk towards it until an entry hits 0 and fix that entry; if not, free

@@ -1,6 +1,6 @@
 r"""Adaptive importance sampling with annealing: evidence and draws of a posterior from its formula alone.
 
-The target is :math:`p(x)\,L(x)` with a normalised prior :math:`p` on :math:`\mathbb R^d`. The proposal
+The target is :math:`p(x)\,L(x)` with a normalized prior :math:`p` on :math:`\mathbb R^d`. The proposal
 
 .. math::
     q(x) = (1 - \epsilon)\,t_\nu(x; m, C) + \epsilon\,p(x)

@@ -25,7 +25,7 @@ def runge_kutta(
         k_1 = f(x_t),\; k_2 = f(x_t + \tfrac h2 k_1),\; k_3 = f(x_t + \tfrac h2 k_2),\; k_4 = f(x_t + h k_3)
 
     The step is fixed, so that thousands of problems advance together as arrays and the result of one does
-    not depend on its neighbours.
+    not depend on its neighbors.
 
     Args:
         derivative: The function :math:`f`; takes the c components as separate arrays (N,), returns as many.
