@@ -65,6 +65,96 @@ def test_members_that_raise_or_spoil_what_is_shared_change_nothing_else_in_this_
     assert torch.is_grad_enabled()
 
 
+class Likelihood:
+    """N(θ + shift, 1), or something else in the place of its values."""
+
+    def __init__(self, shift=0.0, spoilt=None):
+        self.shift, self.spoilt = shift, spoilt
+
+    def log_likelihood(self, theta, y):
+        values = -0.5 * ((y - theta - self.shift) ** 2).sum(1)
+        return values if self.spoilt is None else self.spoilt(values, theta, y)
+
+
+def leave(values, theta, y):
+    raise SystemExit(3)
+
+
+def change_arguments(values, theta, y):
+    theta -= 5
+    y += 3
+    return values
+
+
+def nan_at_some(values, theta, y):
+    return np.where(theta[:, 0] > 0.5, np.nan, values)
+
+
+def nan_at_one_row(values, theta, y):
+    return np.full(len(values), np.nan) if (y[0] == LIKELIHOOD_ROWS[1][3]).all() else values
+
+
+LIKELIHOOD_ROWS = THETA[:8], Y[:8]
+SPOILT = {
+    "raises": (leave, "SystemExit"),
+    "changes its arguments": (change_arguments, ""),
+    "NaN at some points": (nan_at_some, "ValueError: `log_likelihood` of member 'bad' is NaN"),
+    "infinite": (lambda values, theta, y: values + np.inf, "ValueError: `log_likelihood` of member 'bad' is NaN"),
+    "NaN at one row": (nan_at_one_row, "ValueError: `log_likelihood` of member 'bad' is NaN"),
+    "a column": (lambda values, theta, y: values[:, None], "ValueError: `log_likelihood` of member 'bad' must"),
+    "complex": (lambda values, theta, y: values + 0j, "TypeError: `log_likelihood` of member 'bad' must"),
+    "text": (lambda values, theta, y: values.astype(str), "TypeError: `log_likelihood` of member 'bad' must"),
+    "0 everywhere": (lambda values, theta, y: values - np.inf, ""),
+}
+
+
+def tabulate_likelihoods(likelihoods, **options):
+    proposal = {"proposal": Good(), "draws": 50}
+    members = ds.normalize(likelihoods, prior=ds.tasks.Normal([0.0, 0.0], [1.0, 1.0]), **proposal)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "1 of 3 members are left out")
+        return ds.tabulate(members, *LIKELIHOOD_ROWS, draws=20, **options)
+
+
+@pytest.mark.parametrize(("spoilt", "reason"), SPOILT.values(), ids=SPOILT)
+def test_a_likelihood_that_fails_is_left_out_and_those_that_share_its_points_are_not(spoilt, reason):
+    good = {"first": Likelihood(), "last": Likelihood(0.3)}
+    bad = {"first": good["first"], "bad": Likelihood(0.1, spoilt), "last": good["last"]}
+    table = tabulate_likelihoods(bad)
+    assert list(table.left_out) == (["bad"] if reason else [])
+    assert table.left_out.get("bad", "").startswith(reason)
+    others = table.select(["first", "last"])
+    assert np.isfinite(others.log_q).all()
+    if reason and spoilt is not nan_at_one_row:  # then the points are those without it
+        np.testing.assert_array_equal(others.log_q, tabulate_likelihoods(good).log_q)
+    if spoilt is change_arguments:
+        bad["bad"] = Likelihood(0.1)
+        np.testing.assert_array_equal(table.log_q, tabulate_likelihoods(bad).log_q)
+
+
+def test_likelihoods_have_the_same_bits_in_two_processes_and_reasons_the_order_of_the_members():
+    bad = {name: Likelihood(0.1, leave if name in "ca" else None) for name in "cbad"}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "2 of 4 members are left out")
+        tables = [tabulate_likelihoods(bad, workers=workers, chunk=4) for workers in (1, 2)]
+    for table in tables:
+        assert list(table.left_out) == ["c", "a"]
+    for statistic in ("log_q", "rank", "mean", "cov"):
+        np.testing.assert_array_equal(*(getattr(table, statistic) for table in tables), err_msg=statistic)
+
+
+def test_a_member_that_fails_at_shared_points_is_named():
+    class Narrow(Good):
+        def log_prob(self, theta, y):
+            if (np.abs(theta) > 6).any():
+                raise ValueError("outside of my support")
+            return super().log_prob(theta, y)
+
+    wide = ds.tasks.Uniform([-9.0, -9.0], [9.0, 9.0])
+    with pytest.raises(RuntimeError, match=r"shared points .* member 'narrow': outside of my support"):
+        ds.tabulate({"good": Good(), "narrow": Narrow()}, THETA, Y, draws=20, points=50, prior=wide)
+
+
 def test_members_that_hang_or_die_are_left_out_by_name(alone, capfd):
     chosen = (
         "hang with the interpreter's lock",

@@ -90,7 +90,10 @@ class PointSource:
         """Return the log densities of the members at points (m, d): (K, m)."""
         y, values = np.repeat(self.y, len(theta), 0), np.empty((len(self.members), len(theta)))
         for k, member in enumerate(self.members):
-            values[k] = _values(member, theta, y)
+            try:
+                values[k] = _values(member, theta, y)
+            except Exception as error:
+                raise RuntimeError(f"member {member.name!r}: {error}") from error
         return values
 
     def at(self, theta: np.ndarray) -> Values:
@@ -122,7 +125,5 @@ def prior_of(prior: Any, members: Sequence[CheckedMember]) -> Any:
 def _values(member: CheckedMember, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
     values = member.log_likelihood(theta, y) if member.is_likelihood else member.log_prob(theta, y)
     if np.isnan(values).any() or (values == np.inf).any():
-        raise ValueError(
-            f"member {member.name!r} is NaN or +inf at {int((~(values < np.inf)).sum())} of {len(values)} points."
-        )
+        raise ValueError(f"NaN or +inf at {int((~(values < np.inf)).sum())} of {len(values)} points.")
     return values

@@ -59,7 +59,13 @@ class CheckedLikelihood:
         """
         m = len(theta)
         whole = np.concatenate([theta, np.repeat(theta[-1:], -m % ROWS, 0)])
-        values = np.asarray(as_numpy(self.member.log_likelihood(whole, np.repeat(y, len(whole), 0))), float)
+        # The member gets copies: what it does to them changes nothing else.
+        values = as_numpy(self.member.log_likelihood(whole, np.repeat(y, len(whole), 0)))
+        if values.dtype.kind not in "fiub":
+            raise TypeError(
+                f"`log_likelihood` of member {self.name!r} must give real numbers; got dtype {values.dtype}."
+            )
+        values = np.asarray(values, float)
         if values.shape != (len(whole),):
             raise ValueError(
                 f"`log_likelihood` of member {self.name!r} must give shape (N,) = ({len(whole)},) for paired "

@@ -61,7 +61,8 @@ def normalize(
     """Make ordinary members of likelihoods: normalized posteriors, by name.
 
     All likelihoods share their points. What a member says of (θ, y) depends on θ, y, the likelihoods and ``seed``
-    alone: not on the other rows of a call, nor on their order.
+    alone: not on the other rows of a call, nor on their order. A likelihood that raises or gives NaN has no part
+    in the search for points; one that hangs or ends its process takes those with it that share them.
 
     Args:
         likelihoods: anything with ``log_likelihood(theta, y) -> (N,)`` for paired rows, up to a term in y.
@@ -228,8 +229,16 @@ class Row:
         return values
 
     def _target(self, theta: np.ndarray) -> np.ndarray:
-        """Return log p(θ) Σ_k e^{f_k} / Z_k up to a constant: every likelihood counts alike."""
-        log_f = np.stack([likelihood.at(theta, self.y) for likelihood in self.normalizer.likelihoods])
+        """Return log p(θ) Σ_k e^{f_k} / Z_k up to a constant: every likelihood that does not fail counts alike."""
+        values, failed = [], None
+        for likelihood in self.normalizer.likelihoods:
+            try:
+                values.append(likelihood.at(theta, self.y))
+            except (Exception, SystemExit) as error:  # it fails again when it is asked for itself
+                failed = error
+        if failed is not None and not values:
+            raise failed
+        log_f = np.stack(values)
         log_z = log_sum(log_f.T)
         log_f -= np.where(np.isfinite(log_z), log_z, 0.0)[:, None]
         return self.normalizer.prior.log_prob(theta) + log_sum(log_f)

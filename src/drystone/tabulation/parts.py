@@ -65,6 +65,11 @@ class Outcomes:
                 self._types[key] = np.result_type(table._source.dtype(key), self._types.get(key, np.bool_))
 
     @property
+    def left_out(self) -> dict[str, str]:
+        """The reasons in the order of the members, whichever of them failed first."""
+        return {name: self.failed[name] for name in self._all_names if name in self.failed}
+
+    @property
     def names(self) -> list[str]:
         """The members that did not fail."""
         return [name for name in self._all_names if name not in self.failed]

@@ -174,9 +174,9 @@ def tabulate(
             outcomes.add(job, part)
             progress.update(len(job.theta))
     if not outcomes.names:
-        raise RuntimeError(f"every member failed. {_reasons(outcomes.failed)}{data}")
+        raise RuntimeError(f"every member failed. {_reasons(outcomes.left_out)}{data}")
     if outcomes.failed:
-        _warn_of(outcomes.failed, len(names), data)
+        _warn_of(outcomes.left_out, len(names), data)
     unforeseen = [
         name for name in outcomes.lacking.get("log_q", ()) if name in remaining and name not in announced
     ]
@@ -199,7 +199,7 @@ def tabulate(
             parameters,
             outcomes.dtypes,
             lacking,
-            dict(outcomes.failed),
+            outcomes.left_out,
             S,
             shared,
         )
@@ -220,11 +220,12 @@ def _shared_points(
     earlier = store.earlier if store.earlier is not None and "points" in store.earlier.gives else None
     finished = () if earlier is None else earlier.names
     remaining = [member for name, member in members.items() if name not in finished]
+    limit = None if plan.limit is None else plan.limit * max(1, len(remaining))  # of each of them, in one job
     jobs = list(
         point_jobs(
             remaining,
             prior_of(prior, list(members.values())),
-            replace(plan, limit=None),
+            replace(plan, limit=limit),
             theta,
             y,
             earlier,
@@ -239,9 +240,12 @@ def _shared_points(
         else:
             found[job.start] = part
     with progress_bar(len(missing), " parts of shared points") as progress:
-        for job, part in tabulate_jobs(missing, workers, client, stoppable=False):
+        for job, part in tabulate_jobs(missing, workers, client, stoppable=limit is not None):
             if part.reason:
-                raise RuntimeError(f"the shared points could not be evaluated: {part.reason}")
+                raise RuntimeError(
+                    f"the shared points could not be evaluated: {part.reason}. Leave that member out, or give it "
+                    "a density of 0 (−inf) where it has none; what is finished in a directory is kept."
+                )
             found[job.start] = part
             if not isinstance(store, InMemoryParts):
                 store.add(job, part)
