@@ -1,5 +1,6 @@
 """Posteriors out of likelihoods: against closed forms and the tasks' exact posteriors."""
 
+import sys
 import warnings
 from typing import Any
 
@@ -244,6 +245,25 @@ def test_several_likelihoods_share_their_points():
     members = normalize({"exact": from_likelihood(log_likelihood), "wide": wide}, prior=PRIOR, draws=100)
     row = members["exact"].normalizer.row(np.zeros((1, 2)))
     assert members["wide"].normalizer.row(np.zeros((1, 2))) is row
+
+
+def test_rows_whose_points_are_forgotten_are_not_piloted_again_and_say_the_same(monkeypatch):
+    theta, y = simulations(6)
+    asked = []
+
+    def counted(theta, y):
+        asked.append(len(theta))
+        return log_likelihood(theta, y)
+
+    likelihoods = {name: from_likelihood(counted) for name in ("a", "b")}
+    members = normalize(likelihoods, prior=PRIOR, draws=64)
+    expected = [member.log_prob(theta, y) for member in members.values()]
+    monkeypatch.setattr(sys.modules["drystone.likelihood.normalize"], "CACHE", 1)
+    members = normalize(likelihoods, prior=PRIOR, draws=64)
+    np.testing.assert_array_equal(members["a"].log_prob(theta, y), expected[0])
+    asked.clear()
+    np.testing.assert_array_equal(members["b"].log_prob(theta, y), expected[1])
+    assert max(asked) <= 16 * 64  # pilots are larger
 
 
 def test_a_member_that_travels_to_another_process_says_the_same():

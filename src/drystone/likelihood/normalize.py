@@ -44,8 +44,9 @@ __all__ = ["NormalizedMember", "Normalizer", "normalize"]
 CAP = 16
 # Effective points that ranks and moments should rest on, and below which draws are not to be relied on.
 ENOUGH, TOO_FEW = 100.0, 10.0
-# Bytes of points that are kept for the next likelihood or the next call.
-CACHE = 2**28
+# Bytes of points that are kept for the next likelihood or the next call, and rows whose proposal is kept when the
+# points are not: every likelihood passes over all rows of a table, and pilots cost more than points.
+CACHE, ROWS = 2**28, 10_000
 
 
 def normalize(
@@ -119,13 +120,14 @@ class Normalizer:
     error: float
     seed: int
     _rows: OrderedDict[tuple[int, ...], Row] = field(default_factory=OrderedDict, repr=False)
+    _mixtures: dict[tuple[int, ...], DefensiveMixture] = field(default_factory=dict, repr=False)
     _lock: Any = field(default_factory=threading.Lock, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_rows", "_lock")}
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _rows=OrderedDict(), _lock=threading.Lock())
+        self.__dict__.update(state, _rows=OrderedDict(), _mixtures={}, _lock=threading.Lock())
 
     def row(self, y: np.ndarray) -> Row:
         """Return the points at one row y (1, ...)."""
@@ -135,8 +137,10 @@ class Normalizer:
                 self._rows.move_to_end(key)
                 return self._rows[key]
             while self._rows and sum(kept.bytes for kept in self._rows.values()) > CACHE:
-                self._rows.popitem(last=False)
-            self._rows[key] = Row(self, y, key)
+                forgotten, row = self._rows.popitem(last=False)
+                if row.known_mixture is not None and len(self._mixtures) < ROWS:
+                    self._mixtures[forgotten] = row.known_mixture
+            self._rows[key] = Row(self, y, key, self._mixtures.get(key))
             return self._rows[key]
 
 
@@ -147,16 +151,18 @@ class Row:
         normalizer: the settings.
         y: the row, (1, ...).
         key: its digest, from which the seeds derive.
+        mixture: r(·|y), if it is known already.
     """
 
-    def __init__(self, normalizer: Normalizer, y: np.ndarray, key: tuple[int, ...]) -> None:
-        self.normalizer, self.y = normalizer, y
+    def __init__(
+        self, normalizer: Normalizer, y: np.ndarray, key: tuple[int, ...], mixture: DefensiveMixture | None
+    ) -> None:
+        self.normalizer, self.y, self.known_mixture = normalizer, y, mixture
         self._entropy = [normalizer.seed, *key]
         self._theta: list[np.ndarray] = []
         self._base: list[np.ndarray] = []
         self._log_f: dict[tuple[int, int], np.ndarray] = {}
         self._lock = threading.RLock()
-        self._mixture: DefensiveMixture | None = None
         self._last: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self.bytes = 0  # of the points and of what is known there
 
@@ -164,11 +170,11 @@ class Row:
     def mixture(self) -> DefensiveMixture:
         """r(·|y), adapted to the likelihoods by pilot draws."""
         with self._lock:
-            if self._mixture is None:
+            if self.known_mixture is None:
                 n = self.normalizer
                 start = DefensiveMixture(n.prior, n.proposal, None, n.defensive, self.y)
-                self._mixture = adapted(start, self._target, self._rng(0))
-            return self._mixture
+                self.known_mixture = adapted(start, self._target, self._rng(0))
+            return self.known_mixture
 
     def points(self, stretches: int) -> np.ndarray:
         """Return the points of the first stretches, (m, d)."""
