@@ -145,6 +145,8 @@ def test_a_stored_inference_is_the_same_beginning(inferred, tmp_path):
         with pytest.raises(ds.DamagedError, match=r"inference\.json is damaged"):
             stored_posterior(home, BOX, inferred.simulations)
     (home / "inference.json").write_text(record)
+    with pytest.raises(ds.StaleError, match="was made with another prior"):
+        stored_posterior(home, prior=([0.0, -1.0], [2.0, 4.0]))
     (home / "fit.json").unlink()
     with pytest.raises(FileNotFoundError, match="no finished inference"):
         stored_posterior(home, prior=BOX)

@@ -53,6 +53,7 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
                 f"{run.config_file} is not the configuration of this demo and is not overwritten; give another "
                 "directory."
             )
+        run.check_tree(run.path / INFERENCE)
         task = load_task(config)
         n = rows.train + rows.stack + rows.test
         with _stage(1, "simulate", f"{n:,} draws from the prior of {rows.task}, each with its data"):

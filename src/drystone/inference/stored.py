@@ -11,7 +11,7 @@ import numpy as np
 
 from drystone._arrays import rows_of_data
 from drystone._resume import Record, check_same, read_record
-from drystone.errors import DamagedError
+from drystone.errors import DamagedError, StaleError
 from drystone.inference.one_call import (
     LIKELIHOODS_IN,
     MEMBERS_IN,
@@ -24,6 +24,7 @@ from drystone.inference.one_call import (
 from drystone.inference.results import FIT, NORMALIZER, STACKING, TEST, settle
 from drystone.posterior import StackedPosterior
 from drystone.runs.normalizer import RunNormalizer
+from drystone.simulation.prior import as_prior
 from drystone.stacking import Stacking
 from drystone.table import Table
 from drystone.training import Ensemble
@@ -60,6 +61,7 @@ def stored_posterior(
         remedy = "Pass the simulations and the prior that it was made of."
         check_same(record, current, f"the inference in {home}", remedy)
     held_out, _ = stored_tables(home)
+    _check_prior(home, held_out, prior)
     rows = held_out.theta, np.asarray(held_out.y)
     refitted = _ensemble(home / REFITTED_IN)
 
@@ -79,7 +81,19 @@ def stored_tables(directory: str | os.PathLike[str]) -> tuple[Table, Table]:
     """Return the rows that the weights were fitted to, and those that everything is measured on."""
     paths = [Path(directory) / name / "table.zarr" for name in (STACKING, TEST)]
     tables = [Table.load(path) for path in paths if path.exists()]
+    if not tables:
+        raise FileNotFoundError(f"there is no finished inference: {paths[0]} is missing. Call infer there first.")
     return tables[0], tables[-1]
+
+
+def _check_prior(home: Path, table: Table, prior: object) -> None:
+    """Raise if the prior at the rows is not that of the inference; the first shared point of a row is θ."""
+    log_prior = table.log_prior if "points" in table.gives else None
+    if log_prior is not None and not np.allclose(as_prior(prior).log_prob(table.theta), log_prior[:, 0]):
+        raise StaleError(
+            f"the inference in {home} was made with another prior than the one of now. Restore the bounds or the "
+            "task, or infer again in another directory."
+        )
 
 
 def recorded(path: Path, inputs: Collection[str]) -> Record:
