@@ -1,5 +1,6 @@
 """Tests for drystone.simulate and drystone.simulation."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import drystone as ds
+from drystone._files import read_sealed_json, write_sealed_json
 from experiments.minisimbig import MiniSimBIG
 
 PRIOR = ds.tasks.Uniform([-1.0, 0.0], [1.0, 2.0])
@@ -236,7 +238,8 @@ def make_store(folder, finished):
         ds.simulate(function, PRIOR, 70, block=16, directory=folder)
     except Interruption:
         settings = folder / "simulations.blocks" / "settings.json"
-        settings.write_text(settings.read_text().replace("stopping", "noisy"))
+        values, _ = read_sealed_json(settings)
+        write_sealed_json(settings, json.loads(json.dumps(values).replace("stopping", "noisy")))
 
 
 def stopping(theta, rng):
