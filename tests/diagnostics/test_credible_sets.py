@@ -86,6 +86,31 @@ def test_a_projection_of_two_modes_has_a_gap():
     assert not met[len(met) // 2]
 
 
+def test_a_sliver_without_volume_does_not_stretch_the_ends():
+    class Spiked:
+        """N(y, 1) but for a hundredth of the probability, within 1e-6 above −100."""
+
+        def log_prob(self, theta, y):
+            spike = (theta >= -100) & (theta < -100 + 1e-6)
+            return np.log(0.99 * norm.pdf(theta, y) + 0.01e6 * spike)[:, 0]
+
+        def sample(self, n, y, seed=None):
+            rng = np.random.default_rng(seed)
+            shape = (n, *y.shape)
+            return np.where(rng.random(shape) < 0.01, -100 + 1e-6 * rng.random(shape), y + rng.normal(size=shape))
+
+    theta, y = ds.toy.simulate(300, 3)
+    table = ds.Table(theta, y=y, log_q=np.zeros((1, 300)), names=["spiked"])
+    here = ds.Stacking.single(["spiked"], 0, parameters=table.parameters).posterior([Spiked()], reference=table)
+    found = here.credible_set([0.7])
+    assert found.contains([[-100 + 5e-7]])[0]
+    half = norm.ppf(0.95)
+    assert found.bounds[0] == pytest.approx([0.7 - half, 0.7 + half], abs=0.4)
+    edges, met = found.projection("theta_0", bins=20)
+    assert edges[0] > -3
+    assert met.all()
+
+
 def test_too_few_simulations_allow_no_bound():
     found = posterior("good", 30, 0).credible_set([0.0], 0.01)
     assert found.threshold == -np.inf

@@ -117,6 +117,27 @@ def test_members_that_extrapolate_differently_give_an_alarm():
     assert "as they do at simulations" in str(usual)
 
 
+def test_a_pattern_of_differences_that_simulations_do_not_have_gives_an_alarm():
+    """Two members a standard deviation apart everywhere: b above a at simulations, below it where y_0 > 10."""
+
+    class Above(Line):
+        def center(self, y):
+            return y[:, 1:].mean(1) + self.shift * np.where(y[:, 0] > 10, -1, 1)
+
+    members = {"a": Above(0.0), "b": Above(0.4)}
+    theta, y = simulate(600, 1)
+    table = ds.Table(theta, y=y, log_q=np.zeros((2, 600)), names=list(members), parameters=["theta"])
+    here = ds.Stacking.uniform(list(members), parameters=["theta"]).posterior(members, reference=table)
+    x = np.array([11.0, 0.1, -0.2, 0.3, 0.0, -0.1])
+    found = ds.diagnostics.disagreement(here, x)
+    distance, pattern = found.checks
+    assert distance.p_value > 0.05
+    assert pattern.p_value < 0.01
+    assert found.alarm
+    assert "in a way that they do not at simulations" in str(found)
+    assert not ds.diagnostics.disagreement(here, x - [11, 0, 0, 0, 0, 0]).alarm
+
+
 def test_the_divergence_is_jensens_and_shannons():
     here, x = posterior(60), np.full(6, 4.0)
     found = ds.diagnostics.disagreement(here, x)

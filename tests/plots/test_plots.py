@@ -254,6 +254,20 @@ def test_regions_hold_their_share_of_a_gaussian():
     np.testing.assert_allclose(radii, np.sqrt(-2 * np.log([0.5, 0.1])), rtol=0.06)
 
 
+def test_curves_are_smooth_and_keep_narrow_modes_apart():
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(10_000, 1))
+    narrow = rng.choice([-1.0, 1.0], (10_000, 1)) + 0.03 * rng.normal(size=(10_000, 1))
+    axes = plots.pairs({"stacked": np.concatenate([wide, narrow], 1)})
+    (one,) = axes[0, 0].lines
+    peaks = (np.diff(np.sign(np.diff(one.get_ydata()))) < 0).sum()
+    assert peaks == 1
+    density = axes[1, 1].lines[0].get_ydata()
+    assert density[len(density) // 2] < 0.01 * density.max()
+    heavy = axes[1, 0].collections[0].get_paths()[-1]
+    assert len(heavy.to_polygons(closed_only=False)) == 2
+
+
 def test_one_parameter_is_one_picture():
     (row,) = plots.pairs({"stacked": np.random.default_rng(0).normal(size=(500, 1))})
     assert row[0].get_xlabel() == "theta_0"

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import drystone as ds
+from drystone.plots.palette import method_styles
+from drystone.report.pictures import pair_picture
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +90,16 @@ def test_draws_that_are_not_finite_are_left_out():
     assert {method: len(draws) for method, draws in seen.draws.items()} == {"a": 5, "b": 6}
     with pytest.raises(ValueError, match="'none' has no finite draws"):
         ds.report.Observation("none", {"a": np.full((3, 2), np.nan)})
+
+
+@pytest.mark.parametrize("scale", [0.15, 1e-3, 3.0, 4000.0])
+def test_the_name_of_an_axis_stands_beside_its_numbers(scale):
+    draws = scale * np.random.default_rng(0).normal(size=(3000, 2))
+    seen = ds.report.Observation("x", {"stacked": draws})
+    picture = str(pair_picture(seen, ("a", "b"), method_styles(["stacked"])).svg)
+    (name,) = re.findall(r"translate\(([\d.]+) [\d.]+\) rotate\(-90\)[^>]*>b<", picture)
+    numbers = re.findall(r'x="([\d.]+)" y="[\d.]+" text-anchor="end">([^<]+)<', picture)
+    assert numbers
+    # At a size of 11 a digit is 7 wide, a point and a minus are less.
+    begins = min(float(x) - 6.4 * len(text) for x, text in numbers)
+    assert 8 <= float(name) < begins

@@ -1,9 +1,17 @@
 r"""Do the members disagree at the observation more than they do at simulations?
 
 Networks that were trained alike agree where simulations taught them, and differ where they extrapolate: an alarm
-that needs no truth (cf. arXiv 2507.13495). The statistic is the Jensen–Shannon distance
-:math:`\sqrt{\mathrm{JS}(y)}` among the members with weight and, where both have weight, between posteriors and
-likelihoods.
+that needs no truth (cf. arXiv 2507.13495). The statistics are
+
+- the Jensen–Shannon distance :math:`\sqrt{\mathrm{JS}(y)}` among the members with weight;
+- where both have weight, that between posteriors and likelihoods;
+- how unusual the pattern of their differences is: each member's mean, in units of the spread, and log spread, less
+  their average over members, and the log evidence of likelihoods less its average; regressed on the means and
+  whitened over simulations (:mod:`drystone.diagnostics.residuals`). A small difference where there is none at
+  simulations counts as much as a large one where members always differ.
+
+As in :mod:`drystone.diagnostics.in_distribution`, half of the simulations teach what is usual, and the observation
+is held against the others.
 """
 
 from __future__ import annotations
@@ -24,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Disagreement", "disagreement"]
 
+PATTERN = "pattern of differences, for such parameters"
+
 
 @dataclass(frozen=True, eq=False)
 class Disagreement:
@@ -32,7 +42,7 @@ class Disagreement:
     Attributes:
         p_value: of all checks together: small if members disagree more than at simulations.
         checks: Jensen–Shannon distances among members and, where both have weight, between posteriors and
-            likelihoods.
+            likelihoods; and how unusual the pattern of their differences is.
         divergence: Jensen–Shannon divergence among members, in nats.
         members: names of those that were compared: the heaviest that have draws and a density.
 
@@ -42,7 +52,7 @@ class Disagreement:
         >>> posterior = fit.posterior(ds.toy.MEMBERS, reference=ds.toy.table(600, seed=2))
         >>> found = posterior.at([1.5]).disagreement
         >>> found.alarm, [each.name for each in found.checks]
-        (False, ['distance among members'])
+        (False, ['distance among members', 'pattern of differences, for such parameters'])
     """
 
     p_value: float
@@ -60,11 +70,14 @@ class Disagreement:
         more = float((first.null > first.statistic).mean())
         if self.p_value >= DOUBT:
             return (
-                f"The members disagree as they do at simulations (p = {self.p_value:.2g}): at {more:.0%} of these "
-                "they disagree more."
+                f"The members disagree as they do at simulations (p = {self.p_value:.2g}): at {100 * more:.0f} % "
+                "of these they disagree more."
             )
-        strength = "far more" if self.alarm else "more"
         then = " At least some of them are wrong there." if self.alarm else ""
+        if min(self.checks, key=lambda each: each.p_value).name == PATTERN:
+            way = "in a way that they do not" if self.alarm else "in a way that they rarely do"
+            return f"The members disagree {way} at simulations (p = {self.p_value:.2g}).{then}"
+        strength = "far more" if self.alarm else "more"
         return f"The members disagree {strength} than at simulations (p = {self.p_value:.2g}).{then}"
 
 
@@ -87,17 +100,20 @@ def disagreement(posterior: StackedPosterior, y_o: ArrayLike | None = None, *, s
         The members disagree as they do at simulations (p = ...
     """
     reference = reference_of(posterior, seed)
-    here, there = reference.views_of(posterior.one_observation(y_o)), reference.views
+    y = posterior.one_observation(y_o)
+    here, there = reference.views_of(y), reference.views
     if here.divergence is None or there.divergence is None:
         raise IntractableError(
             "disagreement needs at least two members with weight that have both draws and a density; got "
             f"{', '.join(here.names) or 'none'}."
         )
-    a = reference.row_weights
-    checks = [_check("distance among members", here.divergence, there.divergence, a)]
+    held = reference.halves[1]
+    a = reference.row_weights[held]
+    checks = [_check("distance among members", here.divergence, there.divergence[held], a)]
     if here.between_kinds is not None and there.between_kinds is not None:
         name = "distance between posteriors and likelihoods"
-        checks.append(_check(name, here.between_kinds, there.between_kinds, a))
+        checks.append(_check(name, here.between_kinds, there.between_kinds[held], a))
+    checks.append(check(PATTERN, reference.unusual_pattern(y, here), reference.patterns[2], a))
     return Disagreement(combined_p_value(checks, a), tuple(checks), here.estimate(), here.names)
 
 

@@ -3,12 +3,13 @@ r"""What the members with weight say of rows of data: their means and spreads, a
 .. math::
     \mathrm{JS}(y) = \sum_k w_k \, E_{q_k} \log \frac{q_k(\theta|y)}{\sum_j w_j q_j(\theta|y)}
 
-from S draws of each member, the same number at every row, so that rows can be held against each other.
+from S draws of each member, the same number at every row, so that rows can be held against each other. Means and
+spreads are cheaper than densities, and come from more draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,8 @@ __all__ = ["MemberViews", "heaviest_members", "member_views"]
 
 # The heaviest members are asked, so many of them; they carry most of the weight.
 MEMBERS = 8
-# Draws per member and row.
-DRAWS = 100
+# Draws per member and row: for means and spreads, and those of them at which densities are compared.
+DRAWS, COMPARED = 500, 100
 # Values of y that are handed to a member at once.
 VALUES = 4_000_000
 # Added to a standard deviation of 0 before its logarithm.
@@ -42,6 +43,8 @@ class MemberViews:
         names: of the members with draws and densities.
         summaries: mean and log standard deviation of every parameter by each member with draws, (n, features).
         means: mean of every parameter, averaged over these members, (n, d).
+        differences: of each of these members but the last from their average, in the means, in units of the
+            average spread, and in the log standard deviations, (n, features).
         divergence: Jensen–Shannon divergence in nats among members with draws and densities, (n,); None if there
             are fewer than two.
         error: its standard error, (n,), or None.
@@ -51,6 +54,7 @@ class MemberViews:
     names: tuple[str, ...]
     summaries: np.ndarray
     means: np.ndarray
+    differences: np.ndarray
     divergence: np.ndarray | None
     error: np.ndarray | None
     between_kinds: np.ndarray | None
@@ -80,7 +84,7 @@ def member_views(posterior: StackedPosterior, chosen: Sequence[int], y: np.ndarr
     """
     members = [posterior.members[k] for k in chosen]
     weights = _weights_at(posterior, y)[:, list(chosen)].T
-    size = max(1, VALUES // (DRAWS * max(len(members), 1) * max(int(np.prod(y.shape[1:])), 1)))
+    size = max(1, VALUES // (COMPARED * max(len(members), 1) * max(int(np.prod(y.shape[1:])), 1)))
     starts = range(0, len(y), size)
     seeds = np.random.default_rng([seed, len(y)]).integers(2**62, size=(len(starts), len(members)))
     blocks = [
@@ -96,14 +100,20 @@ def member_views(posterior: StackedPosterior, chosen: Sequence[int], y: np.ndarr
     return MemberViews(
         tuple(member.name for member in members if member.has("log_prob")),
         np.zeros((len(y), 0)) if summaries is None else summaries,
-        np.zeros((len(y), 0)) if summaries is None else _means(summaries, len(members)),
+        *((np.zeros((len(y), 0)),) * 2 if summaries is None else _means_and_differences(summaries, len(members))),
         *(joined(i) for i in (1, 2, 3)),
     )
 
 
-def _means(summaries: np.ndarray, K: int) -> np.ndarray:
-    """Return means of parameters, averaged over K members, from summaries with means and spreads, (n, d)."""
-    return summaries.reshape(len(summaries), K, 2, -1)[:, :, 0].mean(1)
+def _means_and_differences(summaries: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return averages over K members, (n, d), and differences from them, (n, features), of their summaries."""
+    n = len(summaries)
+    means, log_spreads = np.moveaxis(summaries.reshape(n, K, 2, -1), 2, 0)  # (n, K, d) each
+    average, log_spread = means.mean(1), log_spreads.mean(1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        shifts = (means - average[:, None]) / np.exp(log_spread)
+    # The last differences are those of all others together, with the sign reversed: they would say nothing new.
+    return average, np.concatenate([shifts, log_spreads - log_spread], -1)[:, :-1].reshape(n, -1)
 
 
 def _weights_at(posterior: StackedPosterior, y: np.ndarray) -> np.ndarray:
@@ -124,8 +134,14 @@ def _block(members: Sequence[CheckedMember], weights: np.ndarray, y: np.ndarray,
     """Return summaries, divergence, its standard error and the divergence between kinds at a block of rows."""
     if not members:
         return None, None, None, None
-    draws = [np.asarray(m.sample(DRAWS, y, int(s)), float) for m, s in zip(members, seeds, strict=True)]
-    parts = [part for sample in draws for part in (sample.mean(0), np.log(sample.std(0) + TINY))]
+    draws, parts = [], []
+    for member, seed in zip(members, seeds, strict=True):
+        # A likelihood has weighted points, whose moments are more precise than those of draws out of them.
+        weighted = getattr(member.posterior, "weighted_points", None)
+        sample = np.asarray(member.sample(DRAWS if weighted is None else COMPARED, y, int(seed)), float)
+        mean, spread = (sample.mean(0), sample.std(0)) if weighted is None else _moments(weighted(y))
+        draws.append(sample[:COMPARED])
+        parts += [mean, np.log(spread + TINY)]
     summaries = np.concatenate(parts, -1)
     able = [k for k, member in enumerate(members) if member.has("log_prob")]
     if len(able) < 2:
@@ -140,6 +156,15 @@ def _block(members: Sequence[CheckedMember], weights: np.ndarray, y: np.ndarray,
     likelihood = np.array([members[k].is_likelihood for k in able])
     both = likelihood.any() and not likelihood.all()
     return summaries, divergence, error, _between(log_q, weights[able], likelihood) if both else None
+
+
+def _moments(rows: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations, (n, d) each, of points (m, d) with weights (m,) at n rows."""
+    means, spreads = [], []
+    for points, w in rows:
+        means.append(w @ points)
+        spreads.append(np.sqrt(w @ (points - means[-1]) ** 2))
+    return np.stack(means), np.stack(spreads)
 
 
 def _jensen_shannon(log_q: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

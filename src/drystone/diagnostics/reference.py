@@ -23,6 +23,8 @@ __all__ = ["Reference", "reference_of"]
 ROWS = 600
 # Fewer rows than this say too little.
 FEWEST_ROWS = 20
+# Stands for an infinite difference.
+FAR = 1e6
 
 
 class Reference:
@@ -104,6 +106,32 @@ class Reference:
         whitened, means = self.neighbors_in_data[0].whitened(self.data), self.views.means
         residuals = Residuals(means[cloud], whitened[cloud])
         return residuals, residuals.distance(means[held], whitened[held])
+
+    @cached_property
+    def patterns(self) -> tuple[Neighbors, Residuals, np.ndarray]:
+        """How members differ at the first half, given their means, and how unusual that is at the second."""
+        cloud, held = self.halves
+        means, differences = self.views.means, self._pattern(self.views, list(self._log_evidence.values()))
+        scores = Neighbors(differences[cloud])
+        whitened = scores.whitened(differences)
+        residuals = Residuals(means[cloud], whitened[cloud])
+        return scores, residuals, residuals.distance(means[held], whitened[held])
+
+    def unusual_pattern(self, y: np.ndarray, views: MemberViews) -> float:
+        """Return how unusual the differences among members are at an observation (1, ...), for their means."""
+        scores, residuals, _ = self.patterns
+        evidence = [np.array([value]) for _, _, value in self.log_evidence_of(y)]
+        return float(residuals.distance(views.means, scores.whitened(self._pattern(views, evidence)))[0])
+
+    @staticmethod
+    def _pattern(views: MemberViews, log_evidence: list[np.ndarray]) -> np.ndarray:
+        """Return all differences among members at n rows: of posteriors and, of likelihoods, in log evidence."""
+        columns = [views.differences]
+        if len(log_evidence) > 1:
+            with np.errstate(invalid="ignore"):
+                columns.append(np.stack(log_evidence[:-1], -1) - np.mean(log_evidence, 0)[:, None])
+        # Members that all exclude the data agree; one that alone does so differs as much as can be.
+        return np.nan_to_num(np.concatenate(columns, -1), nan=0.0, posinf=FAR, neginf=-FAR)
 
     @cached_property
     def _log_evidence(self) -> dict[str, np.ndarray]:

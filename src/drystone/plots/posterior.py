@@ -16,13 +16,10 @@ from drystone.plots.palette import COLOURS, Style, method_styles
 
 __all__ = ["draw_pairs", "pairs"]
 
-# Cells per parameter, and the width of the smoothing in cells for a thousand draws: fine enough to keep two moons
-# apart. Fewer draws are smoothed more widely, so that as many of them lie within the kernel's reach.
-CELLS, SMOOTHING, DRAWS = 72, 1.6, 1000
+# Cells per parameter, and the widths of the smoothing, in cells, that are tried.
+CELLS, SMOOTHING = 72, (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 # Shares of the draws inside the contours, the larger one first, and the widths of these.
 INSIDE, WIDTHS = (0.9, 0.5), (0.8, 1.6)
-# Draws within the reach of the kernel of a contour, and the most cells that it is widened to for them.
-WITHIN_REACH, WIDEST = 60, 3.0
 FAINT = 0.5  # widths of members' lines, as a share of the others'
 
 
@@ -152,17 +149,35 @@ def _limits(samples: Mapping[str, np.ndarray], truth: np.ndarray | None, j: int)
     return low - margin, high + margin
 
 
-def _width(draws: int) -> float:
-    """Return the width of the smoothing in cells."""
-    return max(SMOOTHING * (DRAWS / draws) ** 0.5, 1.0)
+def _smooth(counts: np.ndarray) -> np.ndarray:
+    """Return counts per cell, smoothed as widely as the draws allow.
+
+    Each width has a mean log density of the draws, every draw left out of its own estimate. The widest is taken
+    that is within a standard error of the best: structure that draws show is kept, and their noise is not drawn.
+    """
+    total = counts.sum()
+    here = counts > 0
+    share = counts[here] / total
+    smoothed, log_density = [], []
+    for width in SMOOTHING:
+        smoothed.append(gaussian_filter(counts, width))
+        own = _peak(width) ** counts.ndim
+        log_density.append(np.log(np.maximum(smoothed[-1][here] - own, 1e-12)))
+    means = [float(share @ each) for each in log_density]
+    best = int(np.argmax(means))
+    for i in reversed(range(best, len(SMOOTHING))):
+        loss = log_density[best] - log_density[i]
+        error = np.sqrt(share @ (loss - share @ loss) ** 2 / total)
+        if means[best] - means[i] <= error:
+            return smoothed[i]
+    return smoothed[best]
 
 
-def _smooth(counts: np.ndarray, draws: int) -> np.ndarray:
-    """Return counts smoothed so widely that enough draws lie within the kernel's reach along the outer contour."""
-    first = gaussian_filter(counts, _width(draws))
-    outer = float(_levels(first)[0])  # draws per cell
-    wide = min(np.sqrt(WITHIN_REACH / (4 * np.pi * max(outer, 1e-9))), WIDEST)
-    return gaussian_filter(counts, wide) if wide > _width(draws) else first
+def _peak(width: float) -> float:
+    """Return what the smoothing of a width leaves of a count in its own cell, along one axis."""
+    one = np.zeros(CELLS)
+    one[CELLS // 2] = 1.0
+    return float(gaussian_filter1d(one, width)[CELLS // 2])
 
 
 def _levels(density: np.ndarray) -> list[float]:
@@ -175,7 +190,9 @@ def _levels(density: np.ndarray) -> list[float]:
 def _marginal(ax: Axes, x: np.ndarray, limits: np.ndarray, name: str, style: Style, width: float) -> None:
     """Draw a smoothed histogram."""
     counts, edges = np.histogram(x, CELLS, tuple(limits))
-    density = gaussian_filter1d(counts / (len(x) * (edges[1] - edges[0])), _width(len(x)))
+    if not counts.any():  # a member far outside the picture
+        return
+    density = _smooth(counts.astype(float)) / (len(x) * (edges[1] - edges[0]))
     middles = (edges[1:] + edges[:-1]) / 2
     ax.plot(middles, density, color=style.color, linestyle=style.linestyle, linewidth=1.6 * width, label=name)
 
@@ -185,7 +202,7 @@ def _regions(ax: Axes, points: np.ndarray, limits: np.ndarray, name: str, style:
     counts, x, y = np.histogram2d(points[:, 0], points[:, 1], CELLS, limits.tolist())
     if not counts.any():  # a member far outside the picture
         return
-    density = _smooth(counts, len(points))
+    density = _smooth(counts)
     distinct = sorted(set(_levels(density)))
     contours = ax.contour(
         (x[1:] + x[:-1]) / 2,

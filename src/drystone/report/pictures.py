@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from drystone._messages import counted
 from drystone.diagnostics import Calibration
-from drystone.plots.axes import tidy
+from drystone.plots.axes import RoomyLocator, tidy
 from drystone.plots.calibration import draw_curves
 from drystone.plots.palette import Style
 from drystone.plots.posterior import draw_pairs
@@ -35,9 +35,13 @@ MOST = 6
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 8.0, 26.0, 38.0
 FLAT, SQUARE = 0.68, 0.92
 # The panels of a pair plot, the gaps between them, and its margins.
-PANEL, GAP, PAIR_LEFT, PAIR_BOTTOM, EDGE = 100.0, 8.0, 46.0, 40.0, 4.0
+PANEL, GAP, PAIR_BOTTOM, EDGE = 100.0, 8.0, 40.0, 4.0
+# Left of the panels: the ticks and a space, a letter of the numbers, and the name of y.
+TICK, LETTER, NAME = 8.0, 6.4, 13.0
 # From the axis to the name of y: past the widest numbers there are.
 LABEL = 33.0
+# Steps between ticks, times powers of ten.
+ROUND = (1, 2, 2.5, 5, 10)
 # Rows of the table behind a calibration picture.
 LEVELS = np.arange(1, 10) / 10
 # Sizes are those of the style sheet.
@@ -126,21 +130,30 @@ def pair_picture(observation: Observation, parameters: Sequence[str], styles: Ma
     # Few parameters get larger panels, so that labels keep their size on the page.
     side = max(PANEL, (3 * PANEL + 2 * GAP - (d - 1) * GAP) / d)
     tall = side if d > 1 else side / 2
-    width = PAIR_LEFT + d * side + (d - 1) * GAP + EDGE
-    height = EDGE + d * tall + (d - 1) * GAP + PAIR_BOTTOM
     samples = {name: sample[None, :, :d] for name, sample in observation.draws.items()}
     with _look():
-        figure = Figure(figsize=(width / UNIT, height / UNIT))
+        figure = Figure()
         axes = np.full((d, d), None)
-        for i, j in zip(*np.tril_indices(d), strict=True):
-            left, bottom = PAIR_LEFT + j * (side + GAP), PAIR_BOTTOM + (d - 1 - i) * (tall + GAP)
-            axes[i, j] = figure.add_axes((left / width, bottom / height, side / width, tall / height))
+        places = list(zip(*np.tril_indices(d), strict=True))
+        for i, j in places:
+            axes[i, j] = figure.add_axes((0, 0, 1, 1))
         labels = [_fitted(name, side) for name in parameters[:d]]
         bounds = None if observation.bounds is None else observation.bounds[:d]
         draw_pairs(axes, samples, labels, observation.truth, styles, bounds)
         for ax in figure.axes:
             _ticks(ax, 3 if d > 2 else 5)
-            ax.yaxis.set_label_coords(-LABEL / side, 0.5)
+        numbers = TICK + LETTER * max((_longest(axes[i, 0]) for i in range(1, d)), default=0)
+        left = numbers + NAME
+        width = left + d * side + (d - 1) * GAP + EDGE
+        height = EDGE + d * tall + (d - 1) * GAP + PAIR_BOTTOM
+        figure.set_size_inches(width / UNIT, height / UNIT)
+        for i, j in places:
+            x, bottom = left + j * (side + GAP), PAIR_BOTTOM + (d - 1 - i) * (tall + GAP)
+            axes[i, j].set_position((x / width, bottom / height, side / width, tall / height))
+            locator = RoomyLocator(3 if d > 2 else 5)
+            locator.set_params(steps=ROUND)
+            axes[i, j].xaxis.set_major_locator(locator)
+            axes[i, j].yaxis.set_label_coords(-numbers / side, 0.5)
         part = "" if d == len(parameters) else f" (first {d} of {len(parameters)} parameters)"
         description = (
             f"Posterior draws at {observation.label}{part}: {', '.join(observation.draws)}. "
@@ -201,9 +214,15 @@ def _ticks(ax: Axes, most: int) -> None:
     """Put few round numbers on the axes, as the page prints numbers; names are text, not mathematics."""
     for axis in (ax.xaxis, ax.yaxis):
         if len(axis.get_major_locator()()):
-            axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
+            axis.set_major_locator(MaxNLocator(most, steps=ROUND))
             axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value))))
         axis.label.set_parse_math(False)
+
+
+def _longest(ax: Axes) -> int:
+    """Return how many letters the longest number at the axis of y has."""
+    low, high = ax.get_ylim()
+    return max((len(number(float(v))) for v in ax.yaxis.get_major_locator()() if low <= v <= high), default=0)
 
 
 def _fitted(text: str, length: float) -> str:

@@ -130,9 +130,11 @@ def _on_members(here: PosteriorAt) -> Answer:
     if found is None:
         return Answer(question, "unknown", "Not checked", _missing(here, "No disagreement"))
     note = (
-        "The distance is 0 if all say the same. More than at simulations means that at least some are wrong here."
+        "The (Jensen–Shannon) distance is 0 if all say the same. The pattern is large where members differ from "
+        "each other in ways in which they do not at simulations with such parameters. More than at simulations "
+        "means that at least some are wrong here."
     )
-    table = _checks("Disagreement of members", "Jensen–Shannon distance", found.checks)
+    table = _checks("Disagreement of members", "statistic", found.checks)
     return Answer(question, *_tone(found.p_value), str(found), table, note)
 
 
@@ -206,13 +208,14 @@ def _on_change(here: PosteriorAt) -> list[Answer]:
     after = "calibrated" if change.after.p_value >= DOUBT else "not calibrated"
     text = (
         f"{change.simulations:,} further simulations where the posterior is: the log score near your observation "
-        f"changed by {with_error(gain, '+')} nats, on {len(change.after.ranks)} of them that no member was "
-        f"trained on, and the refined posterior is {after} there (p = {_p(change.after.p_value)})."
+        f"changed by {with_error(gain, '+')} nats (a gain of 1 nat makes the truth 2.7 times as probable), on "
+        f"{len(change.after.ranks)} of them that no member was trained on, and the refined posterior is {after} "
+        f"there (p = {_p(change.after.p_value)})."
     )
     note = (
         "Means and standard deviations at your observation. p tests whether the truths of held-out simulations "
         "near it have uniform ranks (posterior SBC): small is miscalibrated. The log score is higher where the "
-        "posterior gives the truth more probability; 1 nat is a factor of 2.7."
+        "posterior gives the truth more probability."
     )
     table = grid("Before and after", head, rows)
     return [Answer("What did the refinement change?", tone, mark, text, table, note)]
