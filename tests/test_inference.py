@@ -127,6 +127,14 @@ def test_a_test_set_is_for_the_refitted_members(posteriors_alone):
     assert posteriors_alone.gap(exact).value == pytest.approx(-refitted.mean())
 
 
+def test_an_observation_is_held_against_the_test_set(posteriors_alone, inferred):
+    here = posteriors_alone.posterior.at(simulate(1, 9)[1][0], draws=100)
+    assert len(here.in_distribution.checks[0].null) == 50
+    assert here.credible_set.rows == pytest.approx(100)
+    without = inferred.posterior.at(simulate(1, 9)[1][0], draws=100)
+    assert "no reference simulations" in str(without)
+
+
 def test_the_same_seed_gives_the_same_bits(inferred, rows):
     again = ds.infer(*rows, parameters=("a", "b"), workers=1, **OPTIONS)
     assert_same(inferred, again, rows[1][0])

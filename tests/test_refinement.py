@@ -179,6 +179,11 @@ def test_the_report_begins_with_the_refined_posterior(refined, tmp_path):
     text = refined.report(tmp_path / "report.html", simulator=simulator).read_text()
     for words in ("What did the refinement change?", "before refinement", "Do data simulated from the posterior"):
         assert words in text
+    # There was no test set, so that the set is calibrated on rows which the refined members were trained on.
+    assert "probability is not guaranteed" in str(here)
+    assert "probability is not guaranteed" in text
+    # Nats are explained where they come first.
+    assert text.index("nats (a gain of 1 nat") < text.index("A nat measures")
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ class CredibleSet:
                 raise ValueError(unknown("parameter", name, self.parameters))
         columns = [self.parameters.index(name) for name in parameters]
         points, _, inside = self._points
-        ends = self.bounds[columns] if inside.any() else None
+        ends = [(float(low), float(high)) for low, high in self.bounds[columns]] if inside.any() else None
         counts, edges = np.histogramdd(points[inside][:, columns], bins=bins, range=ends)
         return *edges, counts > 0
 

@@ -72,6 +72,11 @@ FEWEST = 100
 DRAWS_OF_RANKS = 50
 # Weights are fitted to the held-out rows only if these carry as much as so many equal ones per member.
 ROWS_PER_MEMBER = 10
+# Said of a credible set without test rows.
+SEEN = (
+    "The set rests on simulations that the refined members were trained on, so its probability is not guaranteed: "
+    "give ds.infer test=(theta, y)."
+)
 
 
 def refine(
@@ -249,10 +254,13 @@ class Refinement:
             draws: of the posterior.
             seed: same seed, same result.
         """
-        posterior = self.posterior
+        posterior, seen = self.posterior, False
         if self.inference is not None and posterior.reference is None:
             posterior = replace(posterior, reference=_of_members(self.inference.measured, posterior.fit))
+            seen = self.inference.test is None
         here = posterior.at(self.y, alpha=alpha, simulator=simulator, draws=draws, seed=seed)
+        if seen and here.credible_set is not None:
+            here = replace(here, missing=(*here.missing, SEEN))
         before = np.asarray(self.before.sample((draws,), self.y, seed=seed))
         n = len(self.simulations[0])
         return replace(here, change=Change(before, n, self.gain, self.calibration_before, self.calibration))

@@ -151,6 +151,7 @@ def _on_set(here: PosteriorAt) -> Answer:
     text = str(found)
     if unlike:
         text += " This holds for observations like the simulations, which yours is not."
+    text = " ".join([text, *(sentence for sentence in here.missing if sentence.startswith("The set"))])
     tone = "worse" if unlike else "better" if bounded else "mixed"
     mark = "Not here" if unlike else "In this set" if bounded else "Unbounded"
     note = (
