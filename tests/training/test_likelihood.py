@@ -225,6 +225,15 @@ def test_counts_are_modelled_by_their_square_root_with_its_jacobian():
     np.testing.assert_allclose(features.invert(features.apply(at)[0]), at, atol=1e-9)
 
 
+def test_an_observation_between_counts_has_a_finite_density():
+    """At y = −½ the middle of the cell is 0, where the slope of the root is infinite."""
+    features = Features.fit(np.arange(40.0)[:, None].repeat(3, 0))
+    z, log_det = features.apply(np.array([[-0.5], [-0.5 + 1e-12], [0.0]]))
+    assert np.isfinite(z).all()
+    assert np.isfinite(log_det).all()
+    assert z[0] == pytest.approx(z[1])
+
+
 def test_a_point_mass_in_a_continuous_column_is_refused():
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(300, 1))

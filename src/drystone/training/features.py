@@ -19,6 +19,8 @@ DISTINCT, OFF_LATTICE = 0.9, 1e-3
 ROUNDING = 1e-6
 # Share of the rows with one and the same value from which a column off any lattice has a point mass.
 POINT_MASS = 0.01
+# A square root is taken no nearer to 0 than this share of the step.
+NEAREST_TO_0 = 1e-6
 # Points per cell at which the density of counts is averaged.
 POINTS = 4
 
@@ -98,8 +100,12 @@ class Features:
         """
         if y.ndim != 2 or y.shape[1] != self.step.size:
             raise ValueError(f"`y` must have shape (N, {self.step.size}); got {y.shape}.")
+        x = y + self.step * u
+        # The root's slope is infinite at 0, where no count of the lattice comes but an observation off it may.
+        edge = NEAREST_TO_0 * self.step
+        x = np.where(self.warp.root & (np.abs(x) < edge), edge, x)
         # A constant column has no feature and no slope: at 1, no warp has one either.
-        v = self.warp.apply(np.where(self.varying, y + self.step * u, 1.0))
+        v = self.warp.apply(np.where(self.varying, x, 1.0))
         log_slope = self.warp.log_slope(v).sum(axis=1) + np.log(self.step[self.step > 0]).sum()
         return self.scaling.apply(v[:, self.varying]), self.scaling.log_det + log_slope
 
