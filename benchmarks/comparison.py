@@ -4,7 +4,7 @@
 units of sorting the draws of both tables once, and memory on top of the tables. `null` compares uniform weights
 with the best of four members that all are exact: the mean gain by each metric in standard errors, once from draws
 and once from tables that hold ranks, moments and quantiles of as many draws.
-Results go to benchmarks/results/comparison.json.
+Results go to benchmarks/results/comparison.json, those of the null one by one, and none is repeated.
 """
 
 import os
@@ -89,15 +89,22 @@ def null(S, keep_draws):
 def main(parts):
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     found |= {"python": platform.python_version(), "numpy": np.__version__}
+
+    def write():
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+
     if "cost" in parts:
         found["cost"] = cost()
+        write()
     if "null" in parts:
+        found["null"] = {"repetitions": REPETITIONS, "rows": ROWS}
         for kind, keep_draws in (("", True), (" without draws", False)):
-            found[f"null{kind}: mean gain of uniform weights in standard errors"] = {
-                f"S={S}": null(S, keep_draws) for S in (10, 20, 50, 100, 200)
-            }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+            gains = found.setdefault(f"null{kind}: mean gain of uniform weights in standard errors", {})
+            for S in (10, 20, 50, 100, 200):
+                if f"S={S}" not in gains:
+                    gains[f"S={S}"] = null(S, keep_draws)
+                    write()
     print(json.dumps(found, indent=1))
 
 

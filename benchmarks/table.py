@@ -1,6 +1,7 @@
 """Tables of README and docs from benchmarks/results: `python benchmarks/table.py`, and one of TABLES."""
 
 import json
+import runpy
 import sys
 from pathlib import Path
 
@@ -168,7 +169,14 @@ def fast():
     return "\n".join(["| | theirs / ours |", "|---|---|", *lines])
 
 
+def harm():
+    """What every default gains over doing little."""
+    results = json.loads((RESULTS / "do_no_harm.json").read_text())["results"]
+    return runpy.run_path(str(Path(__file__).parent / "do_no_harm.py"))["table"](results)
+
+
 TABLES = {
+    "harm": harm,
     "fast": fast,
     "solvers": solvers,
     "peers": peers,

@@ -18,6 +18,7 @@ SLURM, MEMBER, COLLECT, WRITE = re.findall(r"```python\n(.*?)```", GUIDE, re.DOT
 (CONFIGURATION,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
 
 GENERATED = {
+    "choosing.md": ("harm",),
     "scaling.md": ("sizes", "blocks", "billion"),
     "benchmarks.md": ("peers", "solvers", "training", "others"),
     "training.md": ("bounds", "heavy_tails", "augment"),

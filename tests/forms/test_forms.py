@@ -191,6 +191,22 @@ def test_aggregated_samples_are_not_worse_than_doing_nothing_on_new_rows():
     assert all(np.mean([gain.value for gain in over]) > 0 for over in zip(*gains, strict=True))
 
 
+def test_weights_by_moments_of_members_that_are_alike_cost_little_by_exact_moments():
+    """By moments of draws uniform weights have the advantage of more draws; a posterior is not its draws."""
+    K, N, fresh, S, d = 15, 200, 2000, 64, 3
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        y = 2 * rng.normal(size=(N + fresh, d))
+        theta = y + rng.normal(size=y.shape)
+        mean = y + 0.05 * rng.normal(size=(K, 1, d)) + 0.1 * rng.normal(size=(K, *y.shape))
+        draws = mean[:, :N, None] + 1.05 * rng.normal(size=(K, N, S, d))
+        fit = ds.stack(ds.Table(theta[:N], y[:N], draws=draws), score=ds.MomentScore())
+        cov = np.tile(1.05**2 * np.eye(d), (K, fresh, 1, 1))
+        exact = ds.Table(theta[N:], y[N:], mean=mean[:, N:], cov=cov)
+        losses = [stack.evaluate(exact, fit.score)["loss"] for stack in (fit, ds.Stacking.uniform(fit.names))]
+        assert (losses[0] - losses[1]) / 2 < 0.01  # a nat is two of this score
+
+
 @pytest.mark.parametrize("score", [ds.MomentScore(), ds.EnergyScore()], ids=repr)
 def test_aggregated_samples_are_fitted_to_all_rows(score):
     """The optimum of a third more rows: on its own rows no fit to three quarters of them is as good."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,10 +32,11 @@ from drystone.table import Table, blocks
 
 __all__ = ["ProjectedGradient", "differentiated", "simplex_starts", "single_member_scores", "soft_width"]
 
-# A search on a score with kinks: its longest and shortest steps on the simplex, and how many values it takes until
-# gradients go on. A value takes time in proportion to the table, so that large ones are searched less: in all by
+# A search on a score with kinks: the longest steps on the simplex of its rounds in turn (short ones get stuck on
+# some problems, long ones waste values on others), the shortest, and how many values a round takes until gradients
+# go on. A value takes time in proportion to the table, so that large ones are searched less: in all by
 # VALUES_TIMES_SIZE over the size K·N·d, but by no fewer and no more than some.
-LONGEST, SHORTEST, VALUES_OF_A_ROUND = 0.25, 0.0005, 450
+LONGEST, SHORTEST, VALUES_OF_A_ROUND = (0.1, 0.25), 0.0005, 600
 VALUES_TIMES_SIZE, FEWEST_VALUES, MOST_VALUES = 2e7, 300, 1800
 # Gradient steps before the search, and after each round of it.
 POLISH = 50
@@ -217,11 +219,12 @@ def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score
     with np.errstate(divide="ignore"):
         weights = min(map(polished, (end.weights, uniform, vertex)), key=exact.value)
         rng, left = np.random.default_rng(seed), VALUES_TIMES_SIZE / (table.K * table.N * table.d)
-        left, value = int(np.clip(left, FEWEST_VALUES, MOST_VALUES)), np.inf
-        while left > 0 and exact.value(weights) < value:
+        left, rounds, in_vain = int(np.clip(left, FEWEST_VALUES, MOST_VALUES)), cycle(LONGEST), 0
+        while left > 0 and in_vain < len(LONGEST):
             value = exact.value(weights)
-            reached, taken = _compass_search(exact, weights, min(left, VALUES_OF_A_ROUND), rng)
+            reached, taken = _compass_search(exact, weights, min(left, VALUES_OF_A_ROUND), rng, next(rounds))
             weights, left = polished(reached), left - taken
+            in_vain = 0 if exact.value(weights) < value else in_vain + 1
     note = (
         "found by projected gradients on a softened score, then gradients and a search on the exact one: good, "
         "not certified, not the last digit."
@@ -230,13 +233,13 @@ def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score
 
 
 def _compass_search(
-    problem: Problem, w: np.ndarray, most: int, rng: np.random.Generator
+    problem: Problem, w: np.ndarray, most: int, rng: np.random.Generator, longest: float
 ) -> tuple[np.ndarray, int]:
     """Move weight from one member to another, or to one from all, while that lowers the value; then less of it.
 
     Returns the weights and how many values it took, at most ``most``.
     """
-    value, step, left = problem.value(w), LONGEST, most - 1
+    value, step, left = problem.value(w), longest, most - 1
     while step >= SHORTEST and left > 0:
         lowered = False
         moves = list(_moves(w))
