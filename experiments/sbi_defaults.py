@@ -113,9 +113,12 @@ def sbi_prior(prior: Any) -> torch.distributions.Distribution:
     """Return a uniform or log-normal prior as sbi wants it."""
     from sbi.utils import BoxUniform
 
+    ends = (
+        (prior.support.lower, prior.support.upper)
+        if isinstance(prior, Uniform)
+        else (prior.log.mean, prior.log.sd)
+    )
+    first, second = (torch.tensor(end, dtype=torch.float32) for end in ends)
     if isinstance(prior, Uniform):
-        return BoxUniform(
-            *(torch.tensor(end, dtype=torch.float32) for end in (prior.support.lower, prior.support.upper))
-        )
-    log = [torch.tensor(of, dtype=torch.float32) for of in (prior.log.mean, prior.log.sd)]
-    return torch.distributions.Independent(torch.distributions.LogNormal(*log), 1)
+        return BoxUniform(first, second)
+    return torch.distributions.Independent(torch.distributions.LogNormal(first, second), 1)
