@@ -113,12 +113,10 @@ def sbi_prior(prior: Any) -> torch.distributions.Distribution:
     """Return a uniform or log-normal prior as sbi wants it."""
     from sbi.utils import BoxUniform
 
-    ends = (
-        (prior.support.lower, prior.support.upper)
-        if isinstance(prior, Uniform)
-        else (prior.log.mean, prior.log.sd)
-    )
-    first, second = (torch.tensor(end, dtype=torch.float32) for end in ends)
+    def tensor(values: Any) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float32)
+
     if isinstance(prior, Uniform):
-        return BoxUniform(first, second)
-    return torch.distributions.Independent(torch.distributions.LogNormal(first, second), 1)
+        return BoxUniform(tensor(prior.support.lower), tensor(prior.support.upper))
+    log = torch.distributions.LogNormal(tensor(prior.log.mean), tensor(prior.log.sd))
+    return torch.distributions.Independent(log, 1)

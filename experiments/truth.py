@@ -144,11 +144,11 @@ def _minutes(
     inference: Inference, whole: Minutes, refitted: Ensemble[Any], distilling: Minutes
 ) -> dict[str, float]:
     """Return the processor minutes of the parts; those of the call are divided as its clock minutes are."""
-    frame = inference.frame
+    seconds, kind = (inference.frame[name].to_numpy() for name in ("seconds", "kind"))
     clock = {
-        "posteriors": frame["seconds"][frame["kind"] == "posterior"].sum() / 60,
-        "likelihoods": frame["seconds"][frame["kind"] == "likelihood"].sum() / 60,
-        "refitting": refitted.frame["seconds"].sum() / 60,
+        "posteriors": seconds[kind == "posterior"].sum() / 60,
+        "likelihoods": seconds[kind == "likelihood"].sum() / 60,
+        "refitting": refitted.frame["seconds"].to_numpy().sum() / 60,
     }
     clock["normalizing and stacking"] = whole.clock - sum(clock.values())
     parts = {part: float(minutes * whole.processor / whole.clock) for part, minutes in clock.items()}

@@ -75,9 +75,8 @@ def test_every_posterior_of_a_table_is_judged_by_the_same_features():
         torch.testing.assert_close(own, expected)
     stored = ds.Stacking.uniform(table.names).view(table)
     assert pairs_of(alone, 4, 0)[0].shape == pairs_of(stored, 4, 0)[0].shape
-    assert (
-        pairs_of(drawn(ds.Stacking.single(table.names, "right"), table), 4, 0)[0].shape[1] == of_all[-1].shape[-1]
-    )
+    seen = drawn(ds.Stacking.single(table.names, "right"), table)
+    assert pairs_of(seen, 4, 0)[0].shape[1] == of_all[-1].shape[-1]
 
 
 def test_rivals_are_judged_on_all_rows_by_fits_that_have_not_seen_them():
