@@ -86,7 +86,16 @@ HEAVY = {
     "branching": branching,
     "ornstein_uhlenbeck": PROBLEMS["ornstein_uhlenbeck"],
 }
-CHOSEN_ON = ("lotka_volterra", "log_normal", "stochastic_volatility", "sir", "negative_binomial")
+# Results on these were seen, with other seeds, before the rule was final.
+CHOSEN_ON = (
+    "lotka_volterra",
+    "log_normal",
+    "stochastic_volatility",
+    "sir",
+    "negative_binomial",
+    "cauchy",
+    "ornstein_uhlenbeck",
+)
 
 
 def gain(name, target):
