@@ -3,6 +3,7 @@
 import errno
 import shutil
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,3 +110,20 @@ def test_an_archive_holds_what_was_given_and_no_objects(tmp_path):
     assert set(read_npz(path)) == {"log_q", "name"}
     with pytest.raises(ValueError, match="b must be of numbers or text; got arrays of objects"):
         write_npz(path, {"a": np.arange(3), "b": np.array([{}])})
+
+
+def test_a_directory_that_appears_while_it_is_removed_is_no_error(tmp_path, monkeypatch):
+    path, is_dir, looks = tmp_path / "store.tmp", Path.is_dir, []
+
+    def appearing(self, **options):
+        """A thread makes the directory right after the first look."""
+        if self == path and not looks:
+            looks.append(is_dir(self))
+            path.mkdir()
+            return False
+        return is_dir(self, **options)
+
+    monkeypatch.setattr(Path, "is_dir", appearing)
+    remove(path)
+    assert looks == [False]
+    assert not path.exists()

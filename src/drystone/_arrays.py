@@ -172,9 +172,13 @@ def not_finite(name: str, rows: np.ndarray, array: np.ndarray) -> str:
 
 def distinct_rows(y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield each distinct row of y (N, ...), as (1, ...), and the places where it stands."""
+    # Bytes rather than numbers, in which NaN is equal to itself. Most often all rows are one and the same.
+    content = np.ascontiguousarray(y).view(np.uint8).reshape(len(y), -1) if y.size else np.empty((len(y), 0))
+    if len(y) and (content == content[0]).all():
+        return iter([(y[:1], np.arange(len(y)))])
     places: dict[bytes, list[int]] = {}
     for n in range(len(y)):
-        places.setdefault(np.ascontiguousarray(y[n]).tobytes(), []).append(n)
+        places.setdefault(content[n].tobytes(), []).append(n)
     return ((y[rows[0]][None], np.array(rows)) for rows in places.values())
 
 

@@ -88,7 +88,7 @@ class LockedError(StackingError, RuntimeError):
 
     Example:
         >>> import drystone as ds, pathlib, tempfile
-        >>> from drystone.runs.run import locked
+        >>> from drystone._files import locked
         >>> run = pathlib.Path(tempfile.mkdtemp())
         >>> with locked(run):  # by a command
         ...     try:

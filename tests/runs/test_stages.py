@@ -13,11 +13,11 @@ import pytest
 
 import drystone as ds
 from drystone import DamagedError, LockedError, StaleError
+from drystone._files import locked
 from drystone.runs import Run, outputs, stages
 from drystone.runs.config import Fit
 from drystone.runs.evaluation import evaluate
 from drystone.runs.manifest import Manifest
-from drystone.runs.run import locked
 from helpers import tiny_run as tiny
 
 
@@ -229,7 +229,7 @@ def test_a_full_disk_loses_nothing(run, monkeypatch):
 
 HOLD = """
 import pathlib, sys, time
-from drystone.runs.run import locked
+from drystone._files import locked
 with locked(pathlib.Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(600)
@@ -283,9 +283,9 @@ def test_a_run_that_can_only_be_read_is_not_locked(run, monkeypatch):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         yield
 
-    monkeypatch.setattr("drystone.runs.run.open_regular", refused)
+    monkeypatch.setattr("drystone._files.lock.open_regular", refused)
     with pytest.raises(PermissionError), run.opened():
         pass
-    monkeypatch.setattr("drystone.runs.run.os.access", lambda *_: False)
+    monkeypatch.setattr("drystone._files.lock.os.access", lambda *_: False)
     with run.opened():
         assert evaluate(run, run.config).comparison.fits.keys() == {"log", "hybrid"}

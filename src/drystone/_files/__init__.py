@@ -1,6 +1,7 @@
 """Files: written whole or not at all, sealed, and opened without trust in what is in them. See SECURITY.md."""
 
 from drystone._files.hdf5 import open_hdf5
+from drystone._files.lock import in_use, locked, working_in
 from drystone._files.npz import open_npz, read_npz, write_npz
 from drystone._files.regular import (
     append_text,
@@ -33,6 +34,8 @@ __all__ = [
     "check_size",
     "digest",
     "disk_full",
+    "in_use",
+    "locked",
     "naming",
     "open_hdf5",
     "open_npz",
@@ -52,6 +55,7 @@ __all__ = [
     "sealed",
     "store_sealed",
     "without_seal",
+    "working_in",
     "write_npz",
     "write_sealed_json",
 ]

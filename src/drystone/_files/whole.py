@@ -18,8 +18,9 @@ __all__ = ["disk_full", "naming", "put_in_place", "recover", "remove", "replacin
 # A file's name has at most 255 bytes; so many leave room for what is added to it.
 LONGEST = 200
 FULL = (errno.ENOSPC, errno.EDQUOT)
-# How often a directory is removed that others still write into.
+# How often a directory is removed that others still write into, and the errors by which that shows itself.
 ATTEMPTS = 10
+CHANGED = (errno.ENOENT, errno.ENOTEMPTY, errno.EISDIR)
 
 
 @contextmanager
@@ -89,13 +90,13 @@ def remove(path: Path) -> None:
     removed is no error.
     """
     for attempt in range(ATTEMPTS):
-        if path.is_symlink() or not path.is_dir():
-            path.unlink(missing_ok=True)
-            return
         try:
+            if path.is_symlink() or not path.is_dir():
+                path.unlink(missing_ok=True)
+                return
             shutil.rmtree(path)
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY) or attempt == ATTEMPTS - 1:
+            if error.errno not in CHANGED or attempt == ATTEMPTS - 1:
                 raise
             time.sleep(0.01 * attempt)
 

@@ -156,6 +156,6 @@ def _missing(run: Run, path: Path, command: str) -> str:
         return message
     return (
         f"{message} The run has an inference: `drystone infer {home}` with the options of before, and with --at, "
-        "writes its report again; `drystone sample` draws from it; `drystone refine` goes on from it, with the "
-        "--theta and --y that it was made of."
+        "writes its report again; `drystone sample` draws from it; `drystone refine` goes on from it (with "
+        "--theta and --y, if it was made of files)."
     )

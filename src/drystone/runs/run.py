@@ -5,31 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from drystone._files import (
     append_text,
     check_regular,
+    in_use,
+    locked,
     naming,
-    open_regular,
-    read_json,
     recover,
     regular_files,
     remove,
 )
-from drystone.errors import LockedError
 from drystone.runs.config import Config
 
-__all__ = ["LOCK", "LOG", "MANIFEST", "Run", "locked"]
+__all__ = ["LOG", "MANIFEST", "Run"]
 
-LOCK, LOG, MANIFEST = ".lock", "log.jsonl", "manifest.json"
+LOG, MANIFEST = "log.jsonl", "manifest.json"
 # Directories of unfinished simulations and tables.
 PARTS = ("simulations.blocks", "table.parts")
 # Directories of `drystone infer`, and its tables.
@@ -158,6 +155,9 @@ class Run:
         for staged in self.path.glob(f".ready-*/{self.config_file.name}"):
             # New files are being put in place (see drystone.runs.replacement): with the settings to continue by.
             os.replace(staged, self.config_file)
+        # A call in Python, which has a lock of its own, may be at work there.
+        homes = (self.path / INFERENCE, *self.path.glob(f"{REFINED}/*"))
+        busy = [home for home in homes if in_use(home)]
         for place in (self.path, *self.path.glob(".new-*")):
             tables = (*TABLES, *NEW_INFERENCE[1:])
             below = ("members", "likelihoods", "fits", *PARTS, *OF_INFERENCE, *NEW_INFERENCE)
@@ -166,7 +166,8 @@ class Run:
             for directory in (place, *(place / name for name in below), *of_refinements[0], *of_refinements[1]):
                 # Of a link, and of what lies below one, nothing is removed.
                 inside = directory.resolve() == self.path.resolve() / directory.relative_to(self.path)
-                for path in directory.glob(".*") if inside else ():
+                free = not any(directory.is_relative_to(home) for home in busy)
+                for path in directory.glob(".*") if inside and free else ():
                     if TEMPORARY.fullmatch(path.name):
                         remove(path)
 
@@ -182,55 +183,3 @@ class Run:
         path = self.path / LOG
         with naming(path):
             append_text(path, json.dumps(event) + "\n")
-
-
-@contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a run, or raise :class:`LockedError`, which names the process that holds it.
-
-    The lock is the operating system's, on the file ``.lock``. The system releases it when its holder ends, killed
-    or not, so no lock is ever left over. The file names the holder (process, host, start) for the message, is
-    emptied at the end, and stays: removing it would let a third process lock another file of the same name.
-
-    Where there is no ``flock`` (not POSIX, or a file system without it) runs are not locked; nor are those in a
-    directory that this process cannot write to, which it can only read.
-    """
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(open_regular(directory / LOCK, "a+"))
-        except OSError:
-            if os.access(directory, os.W_OK):
-                raise
-            yield
-            return
-        _acquire(file.fileno(), directory)
-        file.truncate(0)
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
-        with naming(directory / LOCK):
-            file.write(json.dumps(holder))
-            file.flush()
-        try:
-            yield
-        finally:
-            file.truncate(0)
-
-
-def _acquire(descriptor: int, directory: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise LockedError(f"{directory} is in use by {_holder(directory)}; wait until it has ended.") from None
-    except OSError:  # this file system has no locks
-        return
-
-
-def _holder(directory: Path) -> str:
-    try:
-        holder = read_json(directory / LOCK)
-        return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-    except (OSError, ValueError, KeyError):  # it has only just started, or is about to end
-        return "another process"

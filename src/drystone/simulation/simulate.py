@@ -15,6 +15,7 @@ import numpy as np
 
 from drystone._arrays import as_integer
 from drystone._defaults import SEED
+from drystone._files import working_in
 from drystone._messages import progress_bar, require
 from drystone._parallel import Executor, as_completed, worker_pool
 from drystone.simulation.block import Block, Job, Simulator, SimulatorWithPrior, simulate_block
@@ -88,39 +89,43 @@ def simulate(
 
     if directory is not None:
         require("zarr", "files", "`directory`")
-    store = None if directory is None else StoredBlocks(Path(directory), settings, jobs[0])
-    if store is not None and (finished := store.finished()) is not None:
-        return finished
-    blocks = {} if store is None else store.read()
-    missing = [job for job in jobs if job.index not in blocks]
-    finished_rows = n - sum(job.rows for job in missing)
-    with (
-        progress_bar(n, " simulations", initial=finished_rows) as progress,
-        worker_pool(client, min(workers, max(len(missing), 1))) as pool,
-    ):
-        for job, future in as_completed(missing, lambda job: pool.submit(simulate_block, job), pool.queue_depth):
-            blocks[job.index] = future.result()
-            if store is not None:
-                store.write(job.index, blocks[job.index])
-            progress.update(job.rows)
+    with working_in(directory):
+        store = None if directory is None else StoredBlocks(Path(directory), settings, jobs[0])
+        if store is not None and (finished := store.finished()) is not None:
+            return finished
+        blocks = {} if store is None else store.read()
+        missing = [job for job in jobs if job.index not in blocks]
+        finished_rows = n - sum(job.rows for job in missing)
+        with (
+            progress_bar(n, " simulations", initial=finished_rows) as progress,
+            worker_pool(client, min(workers, max(len(missing), 1))) as pool,
+        ):
+            for job, future in as_completed(
+                missing, lambda job: pool.submit(simulate_block, job), pool.queue_depth
+            ):
+                blocks[job.index] = future.result()
+                if store is not None:
+                    store.write(job.index, blocks[job.index])
+                progress.update(job.rows)
 
-    if not any(block.good.any() for block in blocks.values()):
+        if not any(block.good.any() for block in blocks.values()):
+            if store is not None:
+                store.clear()
+            reasons = _format_failures(_count_failures(blocks.values()))
+            raise RuntimeError(f"all {n} simulations failed: {reasons}.")
+        simulations = _join([blocks[job.index] for job in jobs], settings)
+        d = simulations.theta.shape[1]
+        names = tuple(map(str, getattr(simulator, "parameters", ())))
+        simulations = replace(simulations, parameters=names, support=_support(prior, d))
         if store is not None:
-            store.clear()
-        raise RuntimeError(f"all {n} simulations failed: {_format_failures(_count_failures(blocks.values()))}.")
-    simulations = _join([blocks[job.index] for job in jobs], settings)
-    d = simulations.theta.shape[1]
-    names = tuple(map(str, getattr(simulator, "parameters", ())))
-    simulations = replace(simulations, parameters=names, support=_support(prior, d))
-    if store is not None:
-        store.finish(simulations)
-    if simulations.left_out:
-        failed = n - len(simulations.row)
-        warnings.warn(
-            f"{failed} of {n} simulations failed and are left out: {_format_failures(simulations.left_out)}.",
-            stacklevel=2,
-        )
-    return simulations
+            store.finish(simulations)
+        if simulations.left_out:
+            failed = n - len(simulations.row)
+            warnings.warn(
+                f"{failed} of {n} simulations failed and are left out: {_format_failures(simulations.left_out)}.",
+                stacklevel=2,
+            )
+        return simulations
 
 
 def _join(blocks: list[Block], settings: dict[str, Any]) -> Simulations:
