@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from adversary.zoo import DYING, HANGING, LIMIT, RAISING, Bad, Good
+from adversary.zoo import DYING, HANGING, LIMIT, RAISING, WAYS, Bad, Good
 
 distributed = pytest.importorskip("distributed")
 
@@ -95,3 +95,33 @@ def test_on_a_cluster_the_others_finish_whatever_a_member_does(limit):
         distributed.Client(cluster) as client,
     ):
         check(zoo | RAISING, client, time_limit=limit)
+
+
+class Likelihood:
+    """N(θ, 1), or one that hangs or ends its process."""
+
+    def __init__(self, way=None):
+        self.way = way
+
+    def log_likelihood(self, theta, y):
+        if self.way is not None:
+            WAYS[self.way](theta, y)
+        return -0.5 * ((y - theta) ** 2).sum(1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["hang", "exit 0"])
+def test_on_a_cluster_a_likelihood_does_not_take_those_along_that_share_its_points(cluster, way):
+    def tabulate(likelihoods, **options):
+        members = ds.normalize(likelihoods, prior=ds.tasks.Normal([0.0, 0.0], [1.0, 1.0]), draws=50)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ds.tabulate(members, THETA[:8], THETA[:8] + 0.3, draws=20, **options)
+
+    good = {"first": Likelihood(), "last": Likelihood()}
+    with distributed.Client(cluster) as client:
+        table = tabulate(
+            {"first": good["first"], "bad": Likelihood(way), "last": good["last"]}, client=client, time_limit=LIMIT
+        )
+    assert list(table.left_out) == ["bad"]
+    np.testing.assert_array_equal(table.log_q, tabulate(good).log_q)

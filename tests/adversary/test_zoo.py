@@ -1,5 +1,6 @@
 """Members that hang, die or spoil what they share: they are left out by name, no other is changed or delayed."""
 
+import ctypes
 import os
 import random
 import subprocess
@@ -13,7 +14,20 @@ import pytest
 import torch
 
 import drystone as ds
-from adversary.zoo import DYING, HANGING, HARMLESS, LIMIT, RAISING, Bad, Global, Good
+from adversary.zoo import (
+    DYING,
+    HANGING,
+    HARMLESS,
+    LIMIT,
+    RAISING,
+    TOO_SLOW,
+    Bad,
+    Global,
+    Good,
+    close_descriptors,
+    hang,
+    hang_with_lock,
+)
 
 RNG = np.random.default_rng(3)
 THETA = RNG.normal(size=(120, 2))
@@ -112,7 +126,7 @@ def tabulate_likelihoods(likelihoods, **options):
     proposal = {"proposal": Good(), "draws": 50}
     members = ds.normalize(likelihoods, prior=ds.tasks.Normal([0.0, 0.0], [1.0, 1.0]), **proposal)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "1 of 3 members are left out")
+        warnings.filterwarnings("ignore", "1 of 3 members are left out|the others are normalized without bad")
         return ds.tabulate(members, *LIKELIHOOD_ROWS, draws=20, **options)
 
 
@@ -141,6 +155,55 @@ def test_likelihoods_have_the_same_bits_in_two_processes_and_reasons_the_order_o
         assert list(table.left_out) == ["c", "a"]
     for statistic in ("log_q", "rank", "mean", "cov"):
         np.testing.assert_array_equal(*(getattr(table, statistic) for table in tables), err_msg=statistic)
+
+
+def hang_at_one_row(values, theta, y):
+    if (y[0] == LIKELIHOOD_ROWS[1][3]).all():
+        hang(theta, y)
+    return values
+
+
+def wait_long(values, theta, y):
+    time.sleep(LIMIT / 5)
+    return values
+
+
+# What each does in the place of its values, the reason, and the rows of a job, of eight.
+STOPPED = {
+    "hang": (lambda values, theta, y: hang(theta, y), TOO_SLOW, 8),
+    "hang with the interpreter's lock": (lambda values, theta, y: hang_with_lock(theta, y), TOO_SLOW, 8),
+    "hang at one row": (hang_at_one_row, TOO_SLOW, 4),
+    "slow": (wait_long, TOO_SLOW, 8),
+    "exit 0": (lambda *_: os._exit(0), "its process died with exit code 0", 8),
+    "segmentation fault": (lambda *_: ctypes.string_at(0), "its process was killed by SIGSEGV", 8),
+    "closed descriptors": (
+        lambda values, theta, y: close_descriptors(theta, y),
+        DYING["closed descriptors"][1],
+        8,
+    ),
+}
+
+
+def check_stopped_likelihood(name, **options):
+    spoilt, reason, chunk = STOPPED[name]
+    good = {"first": Likelihood(), "last": Likelihood(0.3)}
+    bad = {"first": good["first"], "bad": Likelihood(0.1, spoilt), "last": good["last"]}
+    table = tabulate_likelihoods(bad, time_limit=LIMIT, chunk=chunk, **options)
+    assert dict(table.left_out) == {"bad": reason}
+    alone = tabulate_likelihoods(good, points=options.get("points", 0))
+    for statistic in ("log_q", "rank", "mean", "cov", *(("points", "log_f") if "points" in options else ())):
+        np.testing.assert_array_equal(getattr(table, statistic), getattr(alone, statistic), err_msg=statistic)
+
+
+def test_a_likelihood_that_hangs_is_left_out_and_those_that_share_its_points_are_not():
+    check_stopped_likelihood("hang at one row")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", STOPPED)
+def test_no_likelihood_takes_another_with_it(name, workers, tmp_path):
+    check_stopped_likelihood(name, workers=workers, points=20, directory=tmp_path)
 
 
 def test_a_member_that_fails_at_shared_points_is_named():

@@ -13,6 +13,7 @@ import tracemalloc
 import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,6 +153,35 @@ def test_workers_and_executors_do_not_change_the_result():
     with ThreadPoolExecutor(3) as pool:
         on_threads = ds.tabulate(seeded, THETA, Y, draws=20, client=pool, chunk=50)
     assert_same(here.select(members=list(seeded)), on_threads)
+
+
+def test_threads_do_not_change_the_result():
+    theta, y = ds.toy.simulate(130, seed=1)
+    prior = ds.tasks.Normal([0.0], [10**0.5])
+    options: Any = {"members": 2, "epochs": 2, "workers": 1}
+    posteriors, likelihoods = ds.train(theta, y, **options), ds.train(theta, y, target="likelihood", **options)
+
+    def tabulated(threads):
+        members = dict(zip(posteriors.names, posteriors, strict=True))
+        members |= ds.normalize(likelihoods, prior=prior, proposal=posteriors, draws=50)
+        return ds.tabulate(members, theta, y, draws=20, points=30, prior=prior, threads=threads)
+
+    one, several = tabulated(1), tabulated(3)
+    assert_same(one, several)
+    np.testing.assert_array_equal(one.points, several.points)
+    np.testing.assert_array_equal(one.log_f, several.log_f)
+
+
+def test_a_member_that_raises_in_a_thread_is_left_out():
+    class Failing(Normal):
+        def log_prob(self, theta, y):
+            raise SystemExit(3)
+
+    members = {"shifted": MEMBERS["shifted"], "failing": Failing(0.0, 1.0)}
+    with pytest.warns(UserWarning, match="failing"):
+        table = ds.tabulate(members, THETA, Y, draws=9, threads=2)
+    assert table.names == ("shifted",)
+    assert "SystemExit" in table.left_out["failing"]
 
 
 def test_a_member_is_the_same_whoever_else_is_tabulated():
@@ -494,6 +524,7 @@ def test_an_ensemble_brings_its_names():
         ({"levels": (0.0, 0.5)}, ValueError, "`levels` must be a sequence of numbers in"),
         ({"levels": 0.5}, ValueError, "`levels` must be a sequence of numbers in"),
         ({"workers": 0}, ValueError, "`workers` must be at least 1"),
+        ({"threads": 0}, ValueError, "`threads` must be at least 1"),
         ({"parameters": ["a"]}, ValueError, "`parameters` must have 2 entries"),
         ({"row_weights": [1.0, 2.0]}, ValueError, "`row_weights` must have shape"),
         ({"time_limit": 0}, ValueError, "`time_limit` must be a positive"),

@@ -13,7 +13,7 @@ from drystone._parallel.pools import (
     map_ordered,
     worker_pool,
 )
-from drystone._parallel.processes import OutOfTimeError, ProcessDiedError, Processes, ProcessPool
+from drystone._parallel.processes import OutOfTimeError, ProcessDiedError, Processes, ProcessPool, evaluating
 
 __all__ = [
     "QUEUE_DEPTH",
@@ -28,6 +28,7 @@ __all__ = [
     "check_client",
     "connect",
     "cores",
+    "evaluating",
     "generators_restored",
     "map_ordered",
     "one_thread",

@@ -18,15 +18,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 import cloudpickle
 
-__all__ = ["OutOfTimeError", "ProcessDiedError", "ProcessPool", "Processes", "serve"]
+__all__ = ["OutOfTimeError", "ProcessDiedError", "ProcessPool", "Processes", "evaluating", "serve"]
 
 # Seconds between two looks at a process that has not answered.
 TICK = 0.05
@@ -38,6 +38,8 @@ IDLE = 120.0
 BACKSTOP = 30.0
 # Exit code of a process that cannot answer any more (EX_IOERR).
 NO_CONNECTION = 74
+# Begins a message that names whose code runs; pickles, the other messages, begin with 0x80.
+NAMING = b"now "
 
 COMMAND = """
 import json, sys
@@ -52,18 +54,27 @@ class ProcessDiedError(RuntimeError):
 
     Attributes:
         code: its exit code; negative for a signal.
+        during: whose code ran then, if the function said so (:func:`evaluating`).
     """
 
-    def __init__(self, code: int) -> None:
-        self.code = code
+    def __init__(self, code: int, during: str = "") -> None:
+        self.code, self.during = code, during
         super().__init__(f"its process {_describe_exit(code)}")
 
-    def __reduce__(self) -> tuple[type[ProcessDiedError], tuple[int]]:
-        return ProcessDiedError, (self.code,)
+    def __reduce__(self) -> tuple[type[ProcessDiedError], tuple[int, str]]:
+        return ProcessDiedError, (self.code, self.during)
 
 
 class OutOfTimeError(TimeoutError):
-    """A process was stopped because it took longer than its limit."""
+    """A process was stopped because it took longer than its limit.
+
+    Attributes:
+        during: whose code took longest at a time, if the function said so (:func:`evaluating`).
+    """
+
+    def __init__(self, during: str = "") -> None:
+        self.during = during
+        super().__init__(during)
 
 
 class Processes:
@@ -167,6 +178,8 @@ class _Process:
     Attributes:
         connection: Functions go there, answers come back.
         fresh: Whether it has not run a function yet.
+        running: Whose code runs, '' if the function did not say, and since when.
+        longest: Whose code has taken longest at a time, and how long.
     """
 
     def __init__(self) -> None:
@@ -177,6 +190,7 @@ class _Process:
         from fcntl import F_DUPFD_CLOEXEC, fcntl
 
         self.fresh, self._killed = True, False
+        self.running, self.longest = ("", 0.0), ("", 0.0)
         self.connection, there = Pipe()
         # Above 2, even if the caller's standard output is closed: else a member would print to the connection.
         descriptor = fcntl(there.fileno(), F_DUPFD_CLOEXEC, 3)
@@ -200,11 +214,12 @@ class _Process:
             self.connection.send_bytes(b"" if limit is None else str(limit).encode())
             self.connection.send_bytes(pickled)
             self._answer(None if limit is None else limit + LOADING)  # it has what it needs: its time begins
+            self.running, self.longest = ("", time.monotonic()), ("", 0.0)
             return self._answer(limit)
         except OutOfTimeError:
             raise
         except (EOFError, OSError):
-            raise ProcessDiedError(self._exit_code()) from None
+            raise ProcessDiedError(self._exit_code(), self.running[0]) from None
 
     def alive(self) -> bool:
         """Return whether the process still runs."""
@@ -226,11 +241,22 @@ class _Process:
             # Looked for as well: a forked child may hold the connection open after the end of the process.
             ended = not self.alive()
             if self.connection.poll(0 if ended else TICK):
-                return self.connection.recv_bytes()
-            if ended:
+                message = self.connection.recv_bytes()
+                if not message.startswith(NAMING):
+                    return message
+                self._note(message.removeprefix(NAMING).decode())
+            elif ended:
                 raise EOFError
             if time.monotonic() > deadline:
-                raise OutOfTimeError
+                self._note("")
+                raise OutOfTimeError(self.longest[0])
+
+    def _note(self, name: str) -> None:
+        """Note whose code runs now, and how long that of the one before took."""
+        (before, since), now = self.running, time.monotonic()
+        if now - since > self.longest[1]:
+            self.longest = before, now - since
+        self.running = name, now
 
     def _exit_code(self) -> int:
         """Return the exit code of a process whose connection is lost."""
@@ -241,7 +267,16 @@ class _Process:
 
 def serve(descriptor: int) -> None:
     """Run functions that come through a connection, one after another; the main function of a process."""
+    global _send_name
     connection, socket, me = Connection(descriptor), os.fstat(descriptor).st_ino, os.getpid()
+
+    def send_name(name: str) -> None:
+        with suppress(OSError):  # the connection is closed, which is noticed at the end
+            # Not in a copy that the function forked, and not to a file that now has this number.
+            if os.getpid() == me and os.fstat(descriptor).st_ino == socket:
+                connection.send_bytes(NAMING + name.encode(errors="replace"))
+
+    _send_name = send_name
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(connection, received), daemon=True).start()
@@ -264,6 +299,34 @@ def serve(descriptor: int) -> None:
                 connection.send_bytes(answer)
             except OSError:
                 os._exit(NO_CONNECTION)
+
+
+# In a process of `serve`: sends a name to the process that waits for this one; and the name that was sent last.
+_send_name: Callable[[str], None] | None = None
+_running = ""
+
+
+@contextmanager
+def evaluating(name: str) -> Iterator[None]:
+    """Say whose code runs in the body, so that it can be named if it hangs or ends the process.
+
+    Costs nothing in a process that no other waits for.
+
+    Example:
+        >>> with evaluating("a"):
+        ...     pass
+    """
+    global _running
+    if _send_name is None:
+        yield
+        return
+    before, _running = _running, name
+    _send_name(name)
+    try:
+        yield
+    finally:
+        _running = before
+        _send_name(before)
 
 
 def _receive(connection: Connection, received: queue.SimpleQueue[bytes]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from drystone._parallel import evaluating
 from drystone.adapters.member import CheckedMember
 
 __all__ = ["DEFENSIVE", "PointSource", "Values", "prior_of"]
@@ -33,11 +34,29 @@ class Values:
         log_f: log q_k(θ_m | y), or log q_k(y | θ_m) of a likelihood, (K, m).
         log_prior: log p(θ_m), (m,), or None.
         log_r: log r(θ_m | y), (m,).
+        log_z: log Z_k(y) of each member, (K,), if these are not all points of the row; None to estimate it here.
     """
 
     log_f: np.ndarray
     log_prior: np.ndarray | None
     log_r: np.ndarray
+    log_z: np.ndarray | None = None
+
+    def log_evidence(self, likelihood: np.ndarray) -> np.ndarray:
+        """Return log Z_k = log (1/m) Σ_m p(θ_m) q_k(y|θ_m) / r(θ_m|y) of likelihoods, 0 of posteriors, (K, ...).
+
+        Args:
+            likelihood: which members are likelihoods, (K,) of bool.
+        """
+        if self.log_z is not None:
+            return self.log_z
+        log_z = np.zeros(self.log_f.shape[:-1])
+        if self.log_prior is not None:
+            with np.errstate(invalid="ignore"):  # the prior and r may both be 0
+                base = np.where(self.log_prior == -np.inf, -np.inf, self.log_prior - self.log_r)
+            for k in np.flatnonzero(likelihood):
+                log_z[k] = logsumexp(base + self.log_f[k], axis=-1) - np.log(base.shape[-1])
+        return log_z
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +89,11 @@ class PointSource:
         return list(found.values())
 
     @property
+    def are_likelihoods(self) -> np.ndarray:
+        """Which members are likelihoods, (K,) of bool."""
+        return np.array([member.is_likelihood for member in self.members])
+
+    @property
     def defensive(self) -> float:
         """The prior's share δ."""
         return 0.0 if self.prior is None else DEFENSIVE
@@ -91,7 +115,8 @@ class PointSource:
         y, values = np.repeat(self.y, len(theta), 0), np.empty((len(self.members), len(theta)))
         for k, member in enumerate(self.members):
             try:
-                values[k] = _values(member, theta, y)
+                with evaluating(member.name):
+                    values[k] = _values(member, theta, y)
             except Exception as error:
                 raise RuntimeError(f"member {member.name!r}: {error}") from error
         return values

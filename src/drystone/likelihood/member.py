@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy
+from drystone._parallel import evaluating
 
 __all__ = ["CheckedLikelihood", "LikelihoodMember", "checked_likelihoods"]
 
@@ -60,7 +61,8 @@ class CheckedLikelihood:
         m = len(theta)
         whole = np.concatenate([theta, np.repeat(theta[-1:], -m % ROWS, 0)])
         # The member gets copies: what it does to them changes nothing else.
-        values = as_numpy(self.member.log_likelihood(whole, np.repeat(y, len(whole), 0)))
+        with evaluating(self.name):  # those that share its points are evaluated in one process with it
+            values = as_numpy(self.member.log_likelihood(whole, np.repeat(y, len(whole), 0)))
         if values.dtype.kind not in "fiub":
             raise TypeError(
                 f"`log_likelihood` of member {self.name!r} must give real numbers; got dtype {values.dtype}."

@@ -17,7 +17,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,8 @@ def normalize(
 
     All likelihoods share their points. What a member says of (θ, y) depends on θ, y, the likelihoods and ``seed``
     alone: not on the other rows of a call, nor on their order. A likelihood that raises or gives NaN has no part
-    in the search for points; one that hangs or ends its process takes those with it that share them.
+    in the search for points. Where one hangs or ends its process, :func:`drystone.tabulate` with ``time_limit`` or
+    several ``workers`` leaves it out and searches without it.
 
     Args:
         likelihoods: anything with ``log_likelihood(theta, y) -> (N,)`` for paired rows, up to a term in y.
@@ -128,6 +129,17 @@ class Normalizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _rows=OrderedDict(), _mixtures={}, _lock=threading.Lock())
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the likelihoods."""
+        return [likelihood.name for likelihood in self.likelihoods]
+
+    def without(self, name: str) -> dict[str, NormalizedMember]:
+        """Return the members of the other likelihoods by name, as if there had not been this one."""
+        others = tuple(likelihood for likelihood in self.likelihoods if likelihood.name != name)
+        shared = replace(self, likelihoods=others, _rows=OrderedDict(), _mixtures={}, _lock=threading.Lock())
+        return {likelihood.name: NormalizedMember(shared, k) for k, likelihood in enumerate(others)}
 
     def row(self, y: np.ndarray) -> Row:
         """Return the points at one row y (1, ...)."""
@@ -279,6 +291,11 @@ class NormalizedMember:
     def normalized_in_y(self) -> bool:
         """Whether the likelihood is a normalized density of y."""
         return self.normalizer.likelihoods[self.k].normalized_in_y
+
+    @property
+    def needs_finite_y(self) -> bool:
+        """Whether the likelihood is known to give NaN where y is NaN or infinite."""
+        return bool(getattr(self.normalizer.likelihoods[self.k].member, "needs_finite_y", False))
 
     def log_likelihood(self, theta: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Return f(θ_n, y_n) for paired rows theta (N, d), y (N, ...): (N,); −inf where the prior is 0."""

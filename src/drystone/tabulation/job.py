@@ -6,10 +6,11 @@ import os
 import time
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -27,6 +28,8 @@ __all__ = ["Job", "MemberJob", "Part", "Plan", "describe_error", "tabulate_rows"
 ROWS, NUMBERS = 50, 2_000_000
 ROWS_WITHOUT_DRAWS = 1000
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -39,6 +42,7 @@ class Plan:
         seed: seed of all draws.
         limit: most seconds per member, or None.
         points: shared points per row; 0 for none.
+        threads: threads that share the blocks of a job.
     """
 
     draws: int
@@ -47,6 +51,7 @@ class Plan:
     seed: int
     limit: float | None
     points: int = 0
+    threads: int = 1
 
     @property
     def statistics(self) -> tuple[Key, ...]:
@@ -77,6 +82,11 @@ class Job(ABC):
     theta: np.ndarray
     y: np.ndarray
 
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """Tells its part from those of other jobs on the same rows."""
+
     @abstractmethod
     def evaluate(self, rows: slice) -> dict[Key, np.ndarray]:
         """Return the statistics of a block of rows."""
@@ -88,9 +98,16 @@ class MemberJob(Job):
 
     Attributes:
         member: the member.
+        without: likelihoods that shared its points and hung or died, so that its points are now found without.
     """
 
     member: CheckedMember
+    without: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name of the member, and those that it does without."""
+        return "/without/".join([self.name, *self.without])
 
     def evaluate(self, rows: slice) -> dict[Key, np.ndarray]:
         """Return the statistics that the member has, for one block of rows."""
@@ -137,11 +154,13 @@ class Part:
         statistics: arrays (n, ...) by the table's keys: ``log_q``, ``rank``, ``mean``, ``cov``, ``draws``, levels.
         reason: reason of the member's failure; '' if it did not fail.
         seconds: duration of the job.
+        during: whose code ran when the process of the job hung or died, if that is known.
     """
 
     statistics: Mapping[Key, np.ndarray] = field(default_factory=dict)
     reason: str = ""
     seconds: float = 0.0
+    during: str = ""
 
 
 def tabulate_rows(job: Job) -> Part:
@@ -165,14 +184,31 @@ def tabulate_rows(job: Job) -> Part:
 
 def _tabulate_blocks(job: Job, start: float) -> tuple[dict[Key, np.ndarray], str]:
     """Return the statistics of all blocks and '', or nothing and a reason if the time is up."""
-    size, blocks = job.plan.block(job.theta.shape[1]), []
-    for first in range(0, len(job.theta), size):
+    size = job.plan.block(job.theta.shape[1])
+
+    def evaluate(first: int) -> dict[Key, np.ndarray] | None:
         if job.plan.limit is not None and time.monotonic() - start > job.plan.limit:
+            return None
+        return job.evaluate(slice(first, first + size))
+
+    blocks = []
+    for block in _mapped(evaluate, range(0, len(job.theta), size), job.plan.threads):
+        if block is None:
+            assert job.plan.limit is not None
             return {}, too_slow(job.plan.limit)
-        blocks.append(job.evaluate(slice(first, first + size)))
+        blocks.append(block)
     # A statistic that is missing in some blocks is left out.
     common = [key for key in blocks[0] if all(key in block for block in blocks)]
     return {key: np.concatenate([block[key] for block in blocks]) for key in common}, ""
+
+
+def _mapped(function: Callable[[int], T], items: Sequence[int], threads: int) -> Iterator[T]:
+    """Yield the function of each item, in order; threads take the items in turn."""
+    if threads == 1 or len(items) == 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        yield from pool.map(function, items)
 
 
 @contextmanager

@@ -55,6 +55,16 @@ class Outcomes:
             else:
                 self._types[key] = np.result_type(part.statistics[key], self._types.get(key, np.bool_))
 
+    def fail(self, name: str, reason: str) -> None:
+        """Note that a member failed in another's job."""
+        self.failed.setdefault(name, reason)
+
+    def forget(self, name: str) -> None:
+        """Forget the parts of a member, which are made again."""
+        self._seconds.pop(name, None)
+        for without in self._without.values():
+            without.discard(name)
+
     def add_finished(self, table: Table, keys: Sequence[Key]) -> None:
         """Add the members of a finished table that has these statistics, or some of them."""
         held = table._source.keys
@@ -236,6 +246,7 @@ class StoredParts:
 
     def __init__(self, directory: Path, record: Record, names: Sequence[str], rows: int) -> None:
         self.names, self.rows = names, rows
+        self._labels: dict[str, str] = {}  # of the jobs by member, last looked for
         self.table_file, self.parts = directory / "table.zarr", directory / "table.parts"
         remedy = "Use another `directory`, or remove table.* there."
         continue_or_start(directory / "table.json", record, f"the table in '{directory}'", remedy, growing="names")
@@ -256,7 +267,8 @@ class StoredParts:
 
     def find(self, job: Job) -> Part | None:
         """Return the part of a job if an earlier call finished it; warn if it cannot be read."""
-        path = self._path(job.name, job.start, len(job.theta))
+        path = self._path(job.label, job.start, len(job.theta))
+        self._labels[job.name] = job.label
         if not path.exists():
             return None
         try:
@@ -267,7 +279,7 @@ class StoredParts:
 
     def add(self, job: Job, part: Part) -> None:
         """Write a part; failed members have none and are tried again when the work continues."""
-        path = self._path(job.name, job.start, len(job.theta))
+        path = self._path(job.label, job.start, len(job.theta))
         write_npz(path, {str(key): array for key, array in part.statistics.items()})
 
     def table(self, header: TableHeader) -> Table:
@@ -298,13 +310,14 @@ class StoredParts:
             one = self.earlier.select(members=[name])
             yield from ((key, one._statistic(key)) for key in keys)
             return
-        parts = [_read(self._path(name, n, min(self.rows, N - n))) for n in range(0, N, self.rows)]
+        label = self._labels.get(name, name)
+        parts = [_read(self._path(label, n, min(self.rows, N - n))) for n in range(0, N, self.rows)]
         yield from ((key, np.concatenate([part[key] for part in parts])[None]) for key in keys)
 
-    def _path(self, name: str, start: int, rows: int) -> Path:
-        quoted = quote(name, safe="")
+    def _path(self, label: str, start: int, rows: int) -> Path:
+        quoted = quote(label, safe="")
         if len(quoted) > LONGEST_NAME:  # a file's name has at most 255 bytes
-            quoted = hashlib.sha256(name.encode()).hexdigest()
+            quoted = hashlib.sha256(label.encode()).hexdigest()
         return self.parts / f"{quoted}-{start}-{rows}.npz"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +37,13 @@ class PointJob(Job):
     shares: np.ndarray
     prior: Any
     points: np.ndarray | None
+
+    @property
+    def label(self) -> str:
+        """A digest of who is evaluated, and of who shares points; no member has an empty name."""
+        sharing = [getattr(getattr(m.posterior, "normalizer", None), "names", None) for m in self.members]
+        names = json.dumps([[m.name for m in self.members], sharing])
+        return f"/{hashlib.sha256(names.encode()).hexdigest()}"
 
     def evaluate(self, rows: slice) -> dict[Key, np.ndarray]:
         """Return points (n, M, d), log_r, log_prior (n, M) and log_f (n, K, M) of some rows."""

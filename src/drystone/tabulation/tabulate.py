@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from drystone._arrays import as_integer, checked, not_finite, rows_not_in_range, rows_of_data
 from drystone._defaults import DRAWS, KEEP_DRAWS, LEVELS, SEED
+from drystone._files import working_in
 from drystone._messages import first_few, progress_bar, require
 from drystone._parallel import Executor
 from drystone._resume import Record, digest_array
@@ -26,6 +27,7 @@ from drystone.table.statistics import Key, level_key
 from drystone.tabulation.job import MemberJob, Part, Plan
 from drystone.tabulation.parts import InMemoryParts, Outcomes, PointParts, StoredParts, TableHeader
 from drystone.tabulation.points import PointJob, point_jobs
+from drystone.tabulation.sharing import Sharing
 from drystone.tabulation.workers import tabulate_jobs
 
 __all__ = ["tabulate"]
@@ -48,6 +50,7 @@ def tabulate(
     client: Executor | None = None,
     *,
     workers: int = 1,
+    threads: int = 1,
     time_limit: float | None = None,
     chunk: int = CHUNK,
     directory: str | os.PathLike[str] | None = None,
@@ -60,13 +63,15 @@ def tabulate(
 
     By default only statistics of the draws are kept: ranks of the true parameters, means, covariances and
     quantiles. Rows are evaluated in small blocks, so memory does not grow with ``draws``. The result depends on
-    the members, the simulations, ``draws`` and ``seed`` only: not on ``chunk``, ``workers``, ``client`` or
-    interruptions.
+    the members, the simulations, ``draws`` and ``seed`` only: not on ``chunk``, ``workers``, ``threads``,
+    ``client`` or interruptions.
 
     A member that raises, hangs, changes its arguments in place, returns draws that are not finite or has none in
     the prior's support is left out with a warning, and the others are tabulated; ``table.left_out`` has the
-    reasons. Members may have different statistics (MCMC draws have no density): what one cannot give is NaN in its
-    rows of the table (:meth:`drystone.Table.has`), as a warning says before the first row is computed.
+    reasons. Likelihoods that share points with one that hangs or ends its process are tabulated without it: of
+    these, the one whose single call took longest is held to hang. Members may have different statistics (MCMC
+    draws have no density): what one cannot give is NaN in its rows of the table (:meth:`drystone.Table.has`), as a
+    warning says before the first row is computed.
 
     Args:
         members: Posteriors by name, or a sequence of them, such as an :class:`~drystone.Ensemble`. A member has
@@ -81,6 +86,9 @@ def tabulate(
         client: A Dask client, or an executor with ``submit``, to run the jobs instead of local processes.
         workers: Processes on this machine. With 1 and no time limit the work is done in this process, which a
             member that crashes takes with it.
+        threads: Threads in each process, for members that several threads may call at once, as trained ones
+            without an embedding are. Likelihoods that were normalized together share their points between
+            threads, but not between processes.
         time_limit: Seconds that each member may take; one that takes longer is left out, and its process is killed
             with its children. With a ``client`` this is a process beside each worker.
         chunk: Rows per job of a worker.
@@ -120,8 +128,11 @@ def tabulate(
     checked_members = _check_members(members, sizes["d"])
     names = list(checked_members)
     bad = rows_not_in_range(y)
-    if bad.size and any(member.needs_finite_y for member in checked_members.values()):
-        raise ValueError(not_finite("y", bad, y))
+    if any(member.needs_finite_y for member in checked_members.values()):
+        if y.dtype.kind == "c":  # its imaginary part would be dropped
+            raise TypeError(f"`y` must be real numbers; got dtype {y.dtype}.")
+        if bad.size:
+            raise ValueError(not_finite("y", bad, y))
     # Other members may be made for such rows; if one fails, they are the first thing to look at.
     data = f" {not_finite('y', bad, y)}" if bad.size else ""
     plan = Plan(
@@ -131,79 +142,103 @@ def tabulate(
         as_integer("seed", seed, 0),
         _limit(time_limit),
         as_integer("points", points, 0),
+        as_integer("threads", threads),
     )
     workers, chunk = as_integer("workers", workers), as_integer("chunk", chunk)
     rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
-    store: InMemoryParts | StoredParts = InMemoryParts(names, len(theta))
-    if directory is not None:
-        require("zarr", "files", "`directory`")
-        at_points = prior_of(prior, list(checked_members.values())) if plan.points else None
-        record = _record(names, plan, theta, y, parameters, weights, at_points)
-        store = StoredParts(Path(directory), record, names, rows)
-        if (table := store.finished()) is not None:
-            if table.left_out:
-                _warn_of(table.left_out, len(names), " Remove table.* from the directory to try them again.")
-            return table
+    with working_in(directory):
+        store: InMemoryParts | StoredParts = InMemoryParts(names, len(theta))
+        if directory is not None:
+            require("zarr", "files", "`directory`")
+            at_points = prior_of(prior, list(checked_members.values())) if plan.points else None
+            record = _record(names, plan, theta, y, parameters, weights, at_points)
+            store = StoredParts(Path(directory), record, names, rows)
+            if (table := store.finished()) is not None:
+                if table.left_out:
+                    _warn_of(table.left_out, len(names), " Remove table.* from the directory to try them again.")
+                return table
 
-    outcomes, finished = Outcomes(names), ()
-    if store.earlier is not None:
-        outcomes.add_finished(store.earlier, plan.statistics)
-        finished = store.earlier.names
-    remaining = {name: member for name, member in checked_members.items() if name not in finished}
-    announced = _announce(remaining, plan)
+        outcomes, finished = Outcomes(names), ()
+        if store.earlier is not None:
+            outcomes.add_finished(store.earlier, plan.statistics)
+            finished = store.earlier.names
+        remaining = {name: member for name, member in checked_members.items() if name not in finished}
+        announced = _announce(remaining, plan)
+        sharing = Sharing(remaining)
 
-    def missing() -> Iterator[MemberJob]:
-        """Yield the remaining jobs; none for a member that has failed in the meantime."""
-        for name, member in remaining.items():
-            for start in range(0, len(theta), rows):
-                if name in outcomes.failed:
-                    break
-                stretch = slice(start, start + rows)
-                job = MemberJob(name, plan, start, theta[stretch], y[stretch], member)
-                part = store.find(job)
-                if part is None:
-                    yield job
-                else:
+        def missing(names: Sequence[str]) -> Iterator[MemberJob]:
+            """Yield the jobs of these members; no more of one that has failed, or is to be repeated."""
+            for name in names:
+                for start in range(0, len(theta), rows):
+                    if name in outcomes.failed or name in sharing.to_repeat:
+                        break
+                    stretch = slice(start, start + rows)
+                    member, without = sharing.members[name], sharing.without(name)
+                    job = MemberJob(name, plan, start, theta[stretch], y[stretch], member, without)
+                    part = store.find(job)
+                    if part is None:
+                        yield job
+                    else:
+                        outcomes.add(job, part)
+                        progress.update(len(job.theta))
+
+        with progress_bar(len(remaining) * len(theta), " rows") as progress:
+            names_of_round = list(remaining)
+            while names_of_round:
+                jobs = missing(names_of_round)
+                for job, part in tabulate_jobs(jobs, workers, client, stoppable=plan.limit is not None):
+                    if job.name in sharing.to_repeat:
+                        continue
+                    if (failed := sharing.leave_out(job.name, part.during)) is not None:
+                        for name in failed:
+                            outcomes.fail(name, part.reason)
+                        continue
+                    if not part.reason:
+                        store.add(job, part)
                     outcomes.add(job, part)
                     progress.update(len(job.theta))
-
-    with progress_bar(len(remaining) * len(theta), " rows") as progress:
-        for job, part in tabulate_jobs(missing(), workers, client, stoppable=plan.limit is not None):
-            if not part.reason:
-                store.add(job, part)
-            outcomes.add(job, part)
-            progress.update(len(job.theta))
-    if not outcomes.names:
-        raise RuntimeError(f"every member failed. {_reasons(outcomes.left_out)}{data}")
-    if outcomes.failed:
-        _warn_of(outcomes.left_out, len(names), data)
-    unforeseen = [
-        name for name in outcomes.lacking.get("log_q", ()) if name in remaining and name not in announced
-    ]
-    if unforeseen:
-        warnings.warn(f"the rows of {first_few(unforeseen)} are without `log_q`: {NO_DENSITY}", stacklevel=2)
-    S, lacking = plan.draws if "rank" in outcomes.dtypes else None, outcomes.lacking
-    shared = None
-    if plan.points:
-        usable = {name: checked_members[name] for name in outcomes.names}
-        usable = {name: member for name, member in usable.items() if member.has("log_prob")}
-        shared = _shared_points(usable, prior, plan, theta, y, store, workers, client)
-        if without := [name for name in outcomes.names if name not in usable]:
-            lacking["log_f"] = without
-    return store.table(
-        TableHeader(
-            theta,
-            y,
-            weights,
-            outcomes.names,
-            parameters,
-            outcomes.dtypes,
-            lacking,
-            outcomes.left_out,
-            S,
-            shared,
+                names_of_round = [name for name in sharing.begin_again() if name not in outcomes.failed]
+                for name in names_of_round:
+                    outcomes.forget(name)
+                if names_of_round:
+                    progress.reset(len(names_of_round) * len(theta))
+        if not outcomes.names:
+            raise RuntimeError(f"every member failed. {_reasons(outcomes.left_out)}{data}")
+        if outcomes.failed:
+            _warn_of(outcomes.left_out, len(names), data)
+        if sharing.left_out:
+            warnings.warn(
+                f"the others are normalized without {first_few(sharing.left_out)}, which hung or ended its "
+                "process and would again: before you use them, call ds.normalize without it as well.",
+                stacklevel=2,
+            )
+        unforeseen = [
+            name for name in outcomes.lacking.get("log_q", ()) if name in remaining and name not in announced
+        ]
+        if unforeseen:
+            warnings.warn(f"the rows of {first_few(unforeseen)} are without `log_q`: {NO_DENSITY}", stacklevel=2)
+        S, lacking = plan.draws if "rank" in outcomes.dtypes else None, outcomes.lacking
+        shared = None
+        if plan.points:
+            usable = {name: sharing.members.get(name, checked_members[name]) for name in outcomes.names}
+            usable = {name: member for name, member in usable.items() if member.has("log_prob")}
+            shared = _shared_points(usable, prior, plan, theta, y, store, workers, client)
+            if without := [name for name in outcomes.names if name not in usable]:
+                lacking["log_f"] = without
+        return store.table(
+            TableHeader(
+                theta,
+                y,
+                weights,
+                outcomes.names,
+                parameters,
+                outcomes.dtypes,
+                lacking,
+                outcomes.left_out,
+                S,
+                shared,
+            )
         )
-    )
 
 
 def _shared_points(
@@ -242,9 +277,10 @@ def _shared_points(
     with progress_bar(len(missing), " parts of shared points") as progress:
         for job, part in tabulate_jobs(missing, workers, client, stoppable=limit is not None):
             if part.reason:
+                who = f"member {part.during!r} " if part.during else ""
                 raise RuntimeError(
-                    f"the shared points could not be evaluated: {part.reason}. Leave that member out, or give it "
-                    "a density of 0 (−inf) where it has none; what is finished in a directory is kept."
+                    f"the shared points could not be evaluated: {who}{part.reason}. Leave that member out, or "
+                    "give it a density of 0 (−inf) where it has none; what is finished in a directory is kept."
                 )
             found[job.start] = part
             if not isinstance(store, InMemoryParts):

@@ -76,11 +76,11 @@ def _part(future: Future[Part], job: Job) -> Part:
         return future.result()
     except (BrokenExecutor, CancelledError):  # not an error of the member
         raise
-    except OutOfTimeError:
+    except OutOfTimeError as error:
         assert job.plan.limit is not None
-        return Part(reason=too_slow(job.plan.limit), seconds=job.plan.limit)
+        return Part(reason=too_slow(job.plan.limit), seconds=job.plan.limit, during=error.during)
     except ProcessDiedError as error:
-        return Part(reason=str(error))
+        return Part(reason=str(error), during=error.during)
     except Exception as error:  # the member could not be pickled, or not be unpickled there
         return Part(reason=describe_error(error))
 
