@@ -100,10 +100,11 @@ def test_the_product_of_likelihoods_is_that_of_their_posteriors(table):
 @pytest.mark.parametrize("simplex", [False, True])
 def test_the_certificate_holds_against_another_solver(simplex):
     table = make_table(K=4, N=60, seed=3, points=30, row_weights=True)
-    fit = ds.stack(table, ds.Product(simplex=simplex))
+    form = ds.Product(simplex=simplex)
+    fit = ds.stack(table, form)
 
     def loss(w):
-        return float(_derivatives(table, w, range(1), np.arange(0))[0])
+        return float(_derivatives(table, w, range(1), np.arange(0), form.share)[0])
 
     assert loss(fit.weights) == pytest.approx(fit.loss, abs=1e-12)
     sums = [{"type": "eq", "fun": lambda w: w.sum() - 1}] if simplex else []
@@ -115,14 +116,59 @@ def test_the_certificate_holds_against_another_solver(simplex):
 
 def test_derivatives_are_those_of_the_loss():
     table, w, h = make_table(K=3, N=20, seed=4, points=15), np.array([0.3, 0.0, 1.1]), 1e-5
-    value, gradient, hessian = _derivatives(table, w, range(3), np.arange(3))
-    view = ds.Product().combine({"weights": torch.tensor(w)}, table)
+    value, gradient, hessian = _derivatives(table, w, range(3), np.arange(3), 0.05)
+    view = ds.Product(defensive=0.05).combine({"weights": torch.tensor(w)}, table)
     assert value == pytest.approx(-float(view.log_q().mean()))
     for k in range(3):
         step = h * np.eye(3)[k]
-        up, down = (_derivatives(table, w + sign * step, range(2), np.arange(3)) for sign in (1, -1))
+        up, down = (_derivatives(table, w + sign * step, range(2), np.arange(3), 0.05) for sign in (1, -1))
         assert gradient[k] == pytest.approx((up[0] - down[0]) / (2 * h), abs=1e-8)
         np.testing.assert_allclose(hessian[k], (up[1] - down[1]) / (2 * h), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["posteriors", "likelihoods"])
+def test_members_are_mixed_with_the_prior_before_they_are_multiplied(kind):
+    members, w = MEMBERS, np.array([1.0, 0.5, 0.0, 0.7])
+    if kind == "likelihoods":  # up to a term in y, which must not matter
+        measured = {f"l{k}": Likelihood(k, shift=0.3 * k) for k in range(K)}
+        members = ds.normalize(measured, prior=PRIOR, proposal=MEMBERS["m0"], draws=500)
+    y, grid = np.array([[2.0, 1.0, 0.0, -9.0]]), np.linspace(-25, 25, 4001)[:, None]
+    form = ds.Product(prior=PRIOR, defensive=0.01)
+    table = ds.tabulate(members, THETA[:5], Y[:5], draws=0, points=100, prior=PRIOR)
+    fit = ds.Stacking(**{**ds.stack(table, form).__dict__, "params": {"weights": w}})
+    log_p = norm.logpdf(grid[:, 0], 0, TAU)
+    log_g = log_p + sum(
+        w_k * (np.logaddexp(np.log(0.99) + m.log_prob(grid, y), np.log(0.01) + log_p) - log_p)
+        for w_k, m in zip(w, MEMBERS.values(), strict=True)
+    )
+    expected = log_g - np.log(np.trapezoid(np.exp(log_g), grid[:, 0]))
+    log_q = fit.posterior(members).log_prob(grid, y[0])
+    likely = expected > expected.max() - 4
+    np.testing.assert_allclose(log_q[likely], expected[likely], atol=0.15)
+
+
+def test_no_member_has_a_veto(table):
+    theta, y = (
+        THETA[:50],
+        np.column_stack([np.repeat(THETA[:50], 3, 1), THETA[:50, 0] + 60]),
+    )  # the last is far off
+    table = ds.tabulate(MEMBERS, theta, y, draws=0, points=300, prior=PRIOR)
+    plain, defended = (
+        ds.Product(defensive=share).combine({"weights": torch.ones(K)}, table).log_q().numpy()
+        for share in (0.0, 1e-4)
+    )
+    others = ds.Product().combine({"weights": torch.tensor([1.0, 1.0, 1.0, 0.0])}, table).log_q().numpy()
+    assert (plain < others - 40).all()
+    np.testing.assert_allclose(defended, others, atol=1.0)
+    lost = table.log_f.copy()
+    lost[0, :, 0] = -np.inf  # not even a density of 0 at the truth is a veto
+    spoiled = ds.Table(table.theta, log_f=lost, points=table.points, log_r=table.log_r, log_prior=table.log_prior)
+    assert ds.Product().combine({"weights": torch.ones(K)}, spoiled).log_q().isfinite().all()
+
+
+def test_a_share_of_the_prior_is_less_than_one():
+    with pytest.raises(ValueError, match=r"`defensive` must be in \[0, 1\); got 1"):
+        ds.Product(defensive=1)
 
 
 def test_without_the_prior_only_weights_on_the_simplex_can_be_fitted():
@@ -148,7 +194,7 @@ def test_draws_with_weights_that_sum_to_one_are_exact(table):
 
 
 def test_draws_and_density_of_a_sharp_product_are_those_of_the_closed_form(table):
-    fit = ds.stack(table, ds.Product(prior=PRIOR))
+    fit = ds.stack(table, ds.Product(prior=PRIOR, defensive=0))
     posterior = fit.posterior(MEMBERS)
     power = fit.weights.sum()
     variance = 1 / (1 / TAU**2 + power / SD**2)
@@ -278,7 +324,7 @@ def test_a_member_with_density_zero_at_a_truth_takes_no_part():
     log_f[1, 7, 0] = -np.inf
     log_f[2, 9, 4] = -np.inf
     spoiled = ds.Table(table.theta, log_f=log_f, points=table.points, log_r=table.log_r, log_prior=table.log_prior)
-    fit = ds.stack(spoiled, ds.Product())
+    fit = ds.stack(spoiled, ds.Product(defensive=0))
     assert fit.weights[1] == 0
     assert "density is 0 at the truth of a row: member_1" in " ".join(fit.notes)
     assert fit.gap <= 1e-6

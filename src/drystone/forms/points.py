@@ -13,8 +13,8 @@ estimate would be too high without bound wherever the points miss the posterior,
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -39,7 +39,7 @@ from drystone.likelihood.weights import (
 )
 from drystone.table import Statistic, Table
 
-__all__ = ["PointForm", "PointView"]
+__all__ = ["PointForm", "PointView", "are_likelihoods", "stretches"]
 
 # Points at new data that a density is normalized with, and points per draw.
 POINTS, POOL = 1000, 10
@@ -180,6 +180,7 @@ class _Pool:
         source: where the points come from.
         theta: the points, (m, d).
         log_w: log g − log r, (m,).
+        log_z: log Z_k of the members, (K,).
     """
 
     form: PointForm
@@ -187,21 +188,21 @@ class _Pool:
     source: PointSource
     theta: np.ndarray
     log_w: np.ndarray
+    log_z: np.ndarray
 
     @classmethod
     def drawn(cls, form: PointForm, w: np.ndarray, source: PointSource, n: int, rng: np.random.Generator) -> _Pool:
         """Return n new points."""
         theta = source.sample(n, rng)
-        pool = cls(form, w, source, theta, np.empty(0))
-        return cls(form, w, source, theta, pool.log_weights(theta)[1])
+        values, likelihood = source.at(theta), source.are_likelihoods
+        log_z = values.log_evidence(likelihood)
+        _, log_w = _weighted(form, w, replace(values, log_z=log_z), likelihood)
+        return cls(form, w, source, theta, log_w, log_z)
 
     def log_weights(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log g and log g − log r at any points (m, d): (m,), (m,)."""
-        values = self.source.at(theta)
-        likelihood = np.array([member.is_likelihood for member in self.source.members])
-        log_g = self.form.log_target(self.w, values, likelihood)
-        with np.errstate(invalid="ignore"):  # r may be 0 where the target is
-            return log_g, np.where(log_g == -np.inf, -np.inf, log_g - values.log_r)
+        values = replace(self.source.at(theta), log_z=self.log_z)
+        return _weighted(self.form, self.w, values, self.source.are_likelihoods)
 
     def resampled(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws, (n, d): resampled by weight, repeats moved apart."""
@@ -292,14 +293,31 @@ class PointView(View):
         return _log_weights(self.table, self.form, self.weights)
 
 
-def _log_weights(table: Table, form: PointForm, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    log_r = table.log_r
-    likelihood = np.array([name in table.likelihoods for name in table.names])
-    log_g = np.empty(log_r.shape)
+def stretches(table: Table) -> Iterator[tuple[Values, slice]]:
+    """Yield the values of members at the shared points of stretches of rows that fit into memory."""
+    log_f, log_prior, log_r = table.log_f, table.log_prior, table.log_r
     rows = max(1, NUMBERS // (table.K * log_r.shape[1]))
     for start in range(0, table.N, rows):
         part = slice(start, start + rows)
-        log_prior = None if table.log_prior is None else table.log_prior[part]
-        log_g[part] = form.log_target(w, Values(table.log_f[:, part], log_prior, log_r[part]), likelihood)
-    with np.errstate(invalid="ignore"):
-        return log_g, np.where(log_g == -np.inf, -np.inf, log_g - log_r)
+        yield Values(log_f[:, part], None if log_prior is None else log_prior[part], log_r[part]), part
+
+
+def are_likelihoods(table: Table) -> np.ndarray:
+    """Return which members of a table are likelihoods, (K,) of bool."""
+    return np.array([name in table.likelihoods for name in table.names])
+
+
+def _log_weights(table: Table, form: PointForm, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    log_g, log_w = np.empty(table.log_r.shape), np.empty(table.log_r.shape)
+    for values, part in stretches(table):
+        log_g[part], log_w[part] = _weighted(form, w, values, are_likelihoods(table))
+    return log_g, log_w
+
+
+def _weighted(
+    form: PointForm, w: np.ndarray, values: Values, likelihood: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return log g and log g − log r at points."""
+    log_g = form.log_target(w, values, likelihood)
+    with np.errstate(invalid="ignore"):  # r may be 0 where the target is
+        return log_g, np.where(log_g == -np.inf, -np.inf, log_g - values.log_r)

@@ -3,7 +3,7 @@ r"""Log-linear pool: the product of members, each to a power (Genest & Zidek 198
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from drystone.forms.params import check_simplex
 from drystone.forms.points import PointForm
 from drystone.table import Table, blocks
 
-__all__ = ["Product"]
+__all__ = ["Product", "log_ratio"]
 
 # Share of accepted draws below which rejection from the mixture gives up.
 LEAST_ACCEPTED = 1e-3
@@ -29,7 +29,11 @@ class Product(PointForm):
 
     Of likelihoods that is :math:`p(\theta) \prod_k q_k(y \mid \theta)^{w_k}`, and the two may be mixed. A product
     is sharper than its members where their errors are independent, which no mixture is; it needs the prior
-    (``simplex=True`` does not), and a row where one member with weight has density 0 is impossible.
+    (``simplex=True`` does not).
+
+    In a plain product every member has a veto: where one of them has next to no density, so has the product,
+    whatever the others say. So each member is first mixed with the prior, :math:`(1 - \eta)\, q_k + \eta\, p`.
+    Where it is lost it takes away at most :math:`w_k \log(1/\eta)` nats, and elsewhere next to nothing changes.
 
     The log score is concave in w, given the points at which the product is normalized
     (``ds.tabulate(..., points=1000, prior=...)``): the fit is the optimum there, with a certificate. Its notes
@@ -37,7 +41,8 @@ class Product(PointForm):
 
     Args:
         simplex: hold Σw = 1, so that the prior cancels. Draws are then exact, by rejection from the mixture with
-            the same weights: :math:`\prod q_k^{w_k} \le \sum w_k q_k`.
+            the same weights: :math:`\prod q_k^{w_k} \le \sum w_k q_k`, and no member is mixed with the prior.
+        defensive: share η of the prior in every member; 0 for the plain product.
         prior: p(θ) at new data, as for :func:`drystone.normalize`; None for that of the members that are
             likelihoods. Uniform, normal and log-normal priors are stored with the fit, others are code.
 
@@ -52,6 +57,16 @@ class Product(PointForm):
     """
 
     simplex: bool = False
+    defensive: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.defensive < 1:
+            raise ValueError(f"`defensive` must be in [0, 1); got {self.defensive}.")
+
+    @property
+    def share(self) -> float:
+        """The share η that is in use: 0 where the prior is not."""
+        return 0.0 if self.simplex else self.defensive
 
     @property
     def needs_prior(self) -> bool:
@@ -59,17 +74,13 @@ class Product(PointForm):
         return not self.simplex
 
     def log_target(self, weights: np.ndarray, values: Values, likelihood: np.ndarray) -> np.ndarray:
-        """Return log p + Σ_k w_k (log q_k − log p), log p being subtracted from posteriors only."""
-        total = np.zeros(values.log_f.shape[1:])
-        for w, log_f in zip(weights, values.log_f, strict=True):
-            if w > 0:
-                total += w * log_f
-        if values.log_prior is None:
-            return total
-        power = 1 - weights[~likelihood].sum()
-        # Where the prior is 0 so is the product, whatever a member that leaks says.
-        with np.errstate(invalid="ignore"):
-            return np.where(values.log_prior == -np.inf, -np.inf, total + power * values.log_prior)
+        """Return log p + Σ_k w_k G_k with the log ratios G of members to the prior; the sum alone without one."""
+        if self.share:
+            values = replace(values, log_z=values.log_evidence(likelihood))
+        total = np.zeros(values.log_f.shape[1:]) if values.log_prior is None else values.log_prior.copy()
+        for k in np.flatnonzero(weights).tolist():
+            total += weights[k] * log_ratio(k, values, likelihood, self.share)
+        return total
 
     def check_params(self, params: Arrays, K: int, d: int) -> None:
         """Raise ``ValueError`` unless there are K weights ≥ 0 that, with ``simplex``, sum to one."""
@@ -102,6 +113,23 @@ class Product(PointForm):
     def _check_prior(self, weights: np.ndarray, members: Sequence[Any], prior: Any) -> None:
         if abs(weights.sum() - 1) > 1e-9 or any(member.is_likelihood for member in members):
             super()._check_prior(weights, members, prior)
+
+
+def log_ratio(k: int, values: Values, likelihood: np.ndarray, share: float) -> np.ndarray:
+    r"""Return G_k = log q_k(θ|y) − log p(θ), up to a term in y, (...): log q_k(y|θ) of a likelihood.
+
+    With a share η of the prior in the member it is :math:`\log((1 - \eta)\, q_k / p + \eta)`. Where the prior is 0
+    it is 0, since there the product is 0 whatever a member that leaks says; without a prior it is log q_k.
+    """
+    log_f, log_prior = values.log_f[k], values.log_prior
+    if log_prior is None:
+        return log_f
+    inside = np.isfinite(log_prior)
+    ratio = log_f if likelihood[k] else log_f - np.where(inside, log_prior, 0.0)
+    if share:
+        log_z = values.log_evidence(likelihood)[k][..., None]
+        ratio = np.logaddexp(np.log1p(-share) + ratio - log_z, np.log(share))
+    return np.where(inside, ratio, 0.0)
 
 
 def _rejected(

@@ -12,15 +12,16 @@ Convex: with the weights π_nm of the points, ∇f = Σ a_n (E_π G − G_n1) an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from drystone._messages import count_and_first_few, first_few
 from drystone.forms import Form, LikelihoodMixture, Mixture, PointForm, Product
-from drystone.forms.points import NUMBERS, PointView
+from drystone.forms.points import PointView, are_likelihoods, stretches
+from drystone.forms.product import log_ratio
 from drystone.likelihood.weights import log_sum
 from drystone.scores import LogScore, Score
 from drystone.solvers.log_score import SQP
@@ -37,6 +38,10 @@ __all__ = ["LikelihoodSQP", "ProductNewton"]
 ZERO = 1000.0
 # Effective points below which the normalization of a row is poor.
 TOO_FEW = 10
+# Most numbers of G that are held from one step to the next: half a gigabyte.
+CACHED = 2**26
+
+Stretch = tuple[np.ndarray, np.ndarray, slice]
 
 
 class _OnlyLogScore(Solver[PointForm, LogScore]):
@@ -77,7 +82,7 @@ class ProductNewton(_OnlyLogScore):
     def minimize(self, table: Table, form: PointForm, score: LogScore, tol: float, seed: int) -> Solution:
         """Return the optimal weights at the points, and their certificate."""
         assert isinstance(form, Product)
-        impossible, constant = _unusable(table)
+        impossible, constant = _unusable(table, form.share)
         usable = np.flatnonzero(~impossible & (~constant | form.simplex))
         note = ""
         if impossible.any():
@@ -86,7 +91,7 @@ class ProductNewton(_OnlyLogScore):
         if not len(usable):
             raise ValueError(f"no member can be in a product: {note or 'none of them depends on θ.'}")
         part = table.select(members=usable) if len(usable) < table.K else table
-        problem = RowSum(blocks.with_own_cache(part), _derivatives, 1)
+        problem = RowSum(blocks.with_own_cache(part), _derivatives, 1, form.share)
         start = np.full(part.K, 1 / part.K)
         if form.simplex:
             minimum = drop_negligible_weights(problem, newton_simplex(problem, start, tol, self.steps), tol)
@@ -173,13 +178,13 @@ def _own(block: Table) -> np.ndarray:
     return block.log_f[:, :, 0]
 
 
-def _unusable(table: Table) -> tuple[np.ndarray, np.ndarray]:
+def _unusable(table: Table, share: float) -> tuple[np.ndarray, np.ndarray]:
     """Return which members have density 0 at the truth of a row, and which say nothing of θ, (K,) of bool each.
 
     Rows whose truth has prior density 0 are an error that names them.
     """
     impossible, varies, outside, before = np.zeros(table.K, bool), np.zeros(table.K, bool), [], 0
-    for of_block, of_members, rows, n in blocks.each(table, _unusable_in_block):
+    for of_block, of_members, rows, n in blocks.each(table, _unusable_in_block, share):
         impossible, varies = impossible | of_block, varies | of_members
         outside.extend(rows + before)
         before += n
@@ -191,53 +196,61 @@ def _unusable(table: Table) -> tuple[np.ndarray, np.ndarray]:
     return impossible, ~varies
 
 
-def _unusable_in_block(block: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    varies, outside = np.zeros(block.K, bool), np.empty(0, int)
-    for G, b, _ in _stretches(block):
+def _unusable_in_block(block: Table, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    impossible, varies, outside = np.zeros(block.K, bool), np.zeros(block.K, bool), np.empty(0, int)
+    for G, b, _ in _stretches(block, share):
         spread = np.ptp(np.where(np.isfinite(b), G, G[:, :, :1]), axis=2)
         varies |= (spread > 1e-10).any(1)
+        impossible |= (G[:, :, 0] == -np.inf).any(1)
     if block.log_prior is not None:
         outside = np.flatnonzero(block.log_prior[:, 0] == -np.inf)
-    return (block.log_f[:, :, 0] == -np.inf).any(1), varies, outside, block.N
+    return impossible, varies, outside, block.N
 
 
-def _stretches(block: Table) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
-    """Yield G (K, n, M) and b (n, M) of stretches of rows that fit into memory, and where these are."""
-    log_f, log_prior, log_r = block.log_f, block.log_prior, block.log_r
-    posterior = np.array([name not in block.likelihoods for name in block.names])
-    rows = max(1, NUMBERS // (block.K * log_r.shape[1]))
-    for start in range(0, block.N, rows):
-        part = slice(start, start + rows)
-        G, b = np.array(log_f[:, part]), -log_r[part]
-        if log_prior is not None:
-            inside = np.isfinite(log_prior[part])
-            b = np.where(inside, b + np.where(inside, log_prior[part], 0.0), -np.inf)
-            G[posterior] -= np.where(inside, log_prior[part], 0.0)
-            G[:, ~inside] = 0.0
+def _stretches(block: Table, share: float) -> Iterable[Stretch]:
+    """Return G (K, n, M) and b (n, M) of stretches of rows that fit into memory, and where these are."""
+    if block.K * block.log_r.size > CACHED:
+        return _computed(block, share)
+    return blocks.cached(block, _all_computed, share)
+
+
+def _all_computed(block: Table, share: float) -> list[Stretch]:
+    return list(_computed(block, share))
+
+
+def _computed(block: Table, share: float) -> Iterator[Stretch]:
+    likelihood = are_likelihoods(block)
+    for values, part in stretches(block):
+        values = replace(values, log_z=values.log_evidence(likelihood))
+        G = np.stack([log_ratio(k, values, likelihood, share) for k in range(block.K)])
+        b = -values.log_r
+        if values.log_prior is not None:
+            with np.errstate(invalid="ignore"):  # r may be 0 where the prior is
+                b = np.where(values.log_prior == -np.inf, -np.inf, values.log_prior - values.log_r)
         lowest = G.max(2, keepdims=True) - ZERO
         # The truth keeps its density, however low: else a member that is far from it would seem to cost nothing.
         np.maximum(G[:, :, 1:], lowest, out=G[:, :, 1:])
         yield G, b, part
 
 
-def _derivatives(block: Table, w: np.ndarray, orders: range, members: np.ndarray) -> tuple[Any, ...]:
+def _derivatives(block: Table, w: np.ndarray, orders: range, members: np.ndarray, share: float) -> tuple[Any, ...]:
     """Return f, ∇f and ∇²f at ``members``, of which ``orders`` are asked for."""
     value, gradient, hessian = 0.0, np.zeros(block.K), np.zeros((len(members), len(members)))
-    for G, b, part in _stretches(block):
+    for G, b, part in _stretches(block, share):
         a = block.row_weights[part]
         z = b + np.tensordot(w, G, 1)
         own, highest = z[:, 0].copy(), z.max(1)
-        share = np.exp(np.subtract(z, highest[:, None], out=z), out=z)
-        total = share.sum(1)
+        pi = np.exp(np.subtract(z, highest[:, None], out=z), out=z)
+        total = pi.sum(1)
         log_z = highest + np.log(total)
         value += float(a @ (log_z - own - block.log_r[part][:, 0] - np.log(z.shape[1])))
         if orders.stop <= 1:
             continue
-        share /= total[:, None]
-        mean = np.einsum("knm,nm->kn", G, share)
+        pi /= total[:, None]
+        mean = np.einsum("knm,nm->kn", G, pi)
         gradient += (mean - G[:, :, 0]) @ a
         if 2 in orders:
-            centered = (G[members] - mean[members][:, :, None]) * np.sqrt(a[:, None] * share)
+            centered = (G[members] - mean[members][:, :, None]) * np.sqrt(a[:, None] * pi)
             flat = centered.reshape(len(members), -1)
             hessian += flat @ flat.T
     return tuple((value, gradient, hessian)[order] for order in orders)
