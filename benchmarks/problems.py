@@ -8,7 +8,7 @@ import numpy as np
 
 import drystone as ds
 
-__all__ = ["CHOSEN_ON", "PROBLEMS", "task_problem"]
+__all__ = ["CHOSEN_ON", "PROBLEMS", "mini_simbig", "task_problem"]
 
 
 def queue(n, rng):
@@ -79,6 +79,18 @@ def ornstein_uhlenbeck(n, rng):
         [path.mean(1), path.std(1), np.diff(path, axis=1).std(1), path[:, :5], path[:, -1], products]
     )
     return theta, y, (lower, upper)
+
+
+def mini_simbig(n, rng):
+    """A small galaxy survey with 14 parameters: 30 principal components of its 903 summaries (32 cells a side)."""
+    from experiments.minisimbig import MiniSimBIG
+
+    task = MiniSimBIG(n=32)
+    theta = task.prior.sample(n, rng)
+    summaries = np.asarray(task.simulate(theta, rng))
+    z = np.clip((summaries - summaries.mean(0)) / np.maximum(summaries.std(0), 1e-12), -6, 6)
+    _, axes = np.linalg.eigh(np.cov(z.T))
+    return theta, z @ axes[:, -30:], (task.prior.support.lower, task.prior.support.upper)
 
 
 def task_problem(name):

@@ -133,6 +133,19 @@ def bounds():
     return "\n".join(lines)
 
 
+def bounds_stacks():
+    lines = [
+        "| problem | median: mapped | restricted | default | stack: default − mapped | default − restricted |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in json.loads((RESULTS / "bounds-stacks.json").read_text()).items():
+        chosen = "" if row["judged"] else " (chosen on)"
+        medians = " | ".join(f"{value:.3f}".replace("-", "−") for value in row["median"].values())
+        gains = " | ".join(gain(row[f"over {way}"]) for way in ("map", "restrict"))
+        lines.append(f"| {name.replace('_', ' ')}{chosen} | {medians} | {gains} |")
+    return "\n".join(lines)
+
+
 def augment():
     labels = {
         "slcp": "SLCP, the four points permuted in every epoch",
@@ -183,6 +196,7 @@ TABLES = {
     "training": training,
     "others": others,
     "bounds": bounds,
+    "bounds_stacks": bounds_stacks,
     "heavy_tails": heavy_tails,
     "augment": augment,
     "sizes": sizes,

@@ -39,8 +39,18 @@ def test_the_middle_of_a_box_is_mapped_almost_linearly():
 
 def test_only_a_box_has_a_linear_term():
     assert Support([0.0], [INF], linear=20.0).linear == 0.0
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         Support([0.0], [1.0], linear=-1.0)
+
+
+def test_an_infinite_linear_term_leaves_a_box_as_it_is():
+    support = Support([0.0, 0.0, -INF], [2.0, INF, INF], linear=INF)
+    theta = np.array([[0.5, 3.0, -1.0]])
+    x, log_det = support.to_real(theta)
+    np.testing.assert_allclose(x, [[0.5, np.log(3), -1.0]])
+    np.testing.assert_allclose(log_det, -np.log(3))
+    np.testing.assert_allclose(support.to_theta(x), theta)
+    assert support.to_theta(np.array([[7.0, 0.0, 0.0]]))[0, 0] == 7.0  # what lies outside the box stays there
 
 
 def test_small_positive_parameters_are_told_apart():

@@ -97,7 +97,7 @@ def test_p_values_are_not_small_without_a_difference(simulations):
 
     theta, y = simulations
     support = Support.of(None, 2)
-    split = Split.of(theta, y, 0.1, 0, False)
+    split = Split.of(theta, y, 0.1, 0)
     target = PosteriorTarget.fit(theta, y, split.training, support, log_y=False, clip_y=6.0, components=None)
     data = target.data(theta, y, split.training, split.validation)
     p = [told_apart(data, Augmentation(flip, target, support, theta, y), seed) for seed in range(6)]

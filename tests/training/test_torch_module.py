@@ -36,7 +36,7 @@ def test_heavy_tails_and_counts_are_drawn_in_as_the_member_does(simulations):
     rng = np.random.default_rng(0)
     counts = rng.poisson(np.exp(rng.uniform(-4, 9, len(y)))).astype(float)
     heavy = np.column_stack([rng.standard_cauchy(len(y)), counts, y[:, 0]])
-    member = ds.train(theta, heavy, members=1, prior=PRIOR, epochs=2, workers=1)[0]
+    member = ds.train(theta, heavy, sweep=[ds.Configuration()], prior=PRIOR, epochs=2, workers=1)[0]
     assert member.data_transform.warp.asinh[0]
     assert member.data_transform.warp.root[1]
     log_q = member.to_zuko().double()(torch.from_numpy(heavy)).log_prob(torch.from_numpy(theta))

@@ -23,6 +23,7 @@ from torch.distributions import constraints
 from drystone._arrays import as_numpy
 from drystone.adapters.member import Density, Member, Sampler, draw
 from drystone.errors import IntractableError, SamplingError
+from drystone.simulation.rejection import AT_ONCE, GIVE_UP, draw_accepted
 from drystone.simulation.support import Support
 
 __all__ = ["Contains", "RestrictedDraws", "RestrictedMember", "restrict", "support_of"]
@@ -32,9 +33,7 @@ Contains = Callable[[np.ndarray], np.ndarray]
 
 # Sampling stops if fewer than LEAST of at least GIVE_UP draws of a member are accepted, so that n accepted draws
 # cost at most max(GIVE_UP, n / LEAST).
-LEAST, GIVE_UP = 1e-3, 10_000
-# Most draws of one call of a member, over all rows: some tens of MB.
-AT_ONCE = 2**20
+LEAST = 1e-3
 # Most rows of theta and y of one call of a network's density.
 ROWS = 10_000
 # Most acceptance rates that a member caches, at 8 bytes each.
@@ -105,26 +104,13 @@ class RestrictedDraws:
     def sample(self, n: int, y: np.ndarray, seed: int | None = None) -> np.ndarray:
         """Return the first n draws in the support for each row of y, (n, N, d)."""
         rng = np.random.default_rng(seed)
-        draws: np.ndarray | None = None
-        accepted, proposed = np.zeros(len(y), int), np.zeros(len(y), int)
-        while (unfinished := np.flatnonzero(accepted < n)).size:
-            m = _next_draws(n - accepted[unfinished], accepted[unfinished], proposed[unfinished])
-            for rows in np.array_split(unfinished, -(-unfinished.size * m // AT_ONCE)):
-                candidates = self._candidates(m, y[rows], rng)
-                inside = self.contains(candidates)
-                if draws is None:
-                    if rows.size == len(y) and inside.all():
-                        return candidates
-                    draws = np.empty((n, len(y), candidates.shape[-1]), candidates.dtype)
-                for j, row in enumerate(rows):
-                    new = candidates[inside[:, j], j][: n - accepted[row]]
-                    draws[accepted[row] : accepted[row] + len(new), row] = new
-                    accepted[row] += len(new)
-                proposed[rows] += m
-            _check_accepted(accepted, proposed, y)
-        if draws is None:
-            raise ValueError(f"a sample needs at least one draw and one row; got n = {n} and {len(y)} rows.")
-        return draws
+        return draw_accepted(
+            n,
+            len(y),
+            lambda m, rows: self._candidates(m, y[rows], rng),
+            self.contains,
+            lambda accepted, proposed: _check_accepted(accepted, proposed, y),
+        )
 
     def _candidates(self, m: int, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return m draws of the member for each row of y, in the support or not, (m, N, d)."""
@@ -183,12 +169,6 @@ class RestrictedMember(RestrictedDraws):
             _check_accepted(accepted, proposed, y)
             imprecise = np.flatnonzero(1 - accepted / proposed > self.error**2 * accepted)
         return accepted / proposed
-
-
-def _next_draws(missing: np.ndarray, accepted: np.ndarray, proposed: np.ndarray) -> int:
-    """Return the draws per row to propose next: enough for every row at its rate so far, up to a limit."""
-    rate = np.where(proposed > 0, (accepted + 1) / (proposed + 1), 1.0)  # never 0
-    return int(min(np.ceil((missing / rate).max()), max(GIVE_UP, missing.max())))
 
 
 def _check_accepted(accepted: np.ndarray, proposed: np.ndarray, y: np.ndarray) -> None:

@@ -29,14 +29,17 @@ class Support:
             \theta & \text{no bounds} \\
             \log(\theta - l) & \text{a lower bound} \\
             -\log(u - \theta) & \text{an upper bound} \\
-            a\,\frac{\theta - l}{u - l} + \log(\theta - l) - \log(u - \theta) & \text{both}
+            a\,\frac{\theta - l}{u - l} + \log(\theta - l) - \log(u - \theta) & \text{both} \\
+            \theta & \text{both}, a = \infty
         \end{cases}
+
+    With a = ∞ the image is the box itself, not the reals: what a density on the reals has outside must be cut off.
 
     Args:
         lower: Lower bounds l, (d,), −inf where there is none.
         upper: Upper bounds u, (d,), inf where there is none.
         linear: Weight a ≥ 0 of the linear term between two bounds. The logarithms alone stretch the ends of the
-            box; the larger a, the nearer to the bounds before x bends away from θ.
+            box; the larger a, the nearer to the bounds before x bends away from θ. ∞ leaves θ as it is.
 
     Example:
         >>> support = Support(np.array([0.0, -np.inf]), np.array([2.0, np.inf]))
@@ -59,10 +62,9 @@ class Support:
         if not (self.lower < self.upper).all():
             columns = np.flatnonzero(~(self.lower < self.upper)).tolist()
             raise ValueError(f"`lower` must be below `upper` in every coordinate; it is not in {columns}.")
-        if not 0 <= linear < np.inf:
-            raise ValueError(f"`linear` must be finite and not negative; got {linear}.")
-        boxed = (np.isfinite(self.lower) & np.isfinite(self.upper)).any()
-        object.__setattr__(self, "linear", float(linear) if boxed else 0.0)
+        if not linear >= 0:
+            raise ValueError(f"`linear` must not be negative; got {linear}.")
+        object.__setattr__(self, "linear", float(linear) if self.boxed.any() else 0.0)
 
     @classmethod
     def of(cls, prior: object, d: int) -> Support:
@@ -87,6 +89,11 @@ class Support:
         """Whether any parameter has a bound."""
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
 
+    @property
+    def boxed(self) -> NDArray[np.bool_]:
+        """Whether each parameter has two bounds, (d,)."""
+        return np.isfinite(self.lower) & np.isfinite(self.upper)
+
     def contains(self, theta: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each row of theta (..., d) lies in the support, bounds included; (...,)."""
         theta = np.asarray(theta)
@@ -94,9 +101,9 @@ class Support:
 
     def to_real(self, theta: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         r"""Return x (N, d) and log Jacobian :math:`\sum_i \log |dx_i / d\theta_i|` (N,) of rows in the support."""
-        below, above = np.isfinite(self.lower), np.isfinite(self.upper)
+        below, above = self._mapped()
         x = np.asarray(theta, np.float64)
-        if not self.bounded:
+        if not (below | above).any():
             return x, np.zeros(len(x))
         low, high = np.where(below, self.lower, 0.0), np.where(above, self.upper, 0.0)
         least = np.where(below & above, MARGIN * (high - low), LEAST)
@@ -114,11 +121,11 @@ class Support:
         return x, log_slope.sum(axis=1)
 
     def to_theta(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return theta for rows x, always in the support."""
+        """Return theta for rows x, always in the support unless a = ∞."""
         theta = np.array(x, np.float64)
-        if not self.bounded:
+        below, above = self._mapped()
+        if not (below | above).any():
             return theta
-        below, above = np.isfinite(self.lower), np.isfinite(self.upper)
         both = below & above
         share = logistic(self._logit(theta[..., both]))
         theta[..., both] = self.lower[both] + (self.upper - self.lower)[both] * share
@@ -126,7 +133,12 @@ class Support:
         theta[..., only] = self.lower[only] + np.exp(theta[..., only])
         only = above & ~below
         theta[..., only] = self.upper[only] - np.exp(-theta[..., only])
-        return np.clip(theta, self.lower, self.upper)
+        return np.clip(theta, np.where(below, self.lower, -np.inf), np.where(above, self.upper, np.inf))
+
+    def _mapped(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which lower and which upper bounds the map sends to infinity."""
+        left_out = self.boxed & np.isinf(self.linear)
+        return np.isfinite(self.lower) & ~left_out, np.isfinite(self.upper) & ~left_out
 
     def _logit(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         r"""Solve :math:`v + a\,\sigma(v) = x` for v by Newton's method.

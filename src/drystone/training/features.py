@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drystone.training.preprocessing import Scaling
-from drystone.training.warp import LogY, Warp
+from drystone.training.warp import DISTINCT, LogY, Warp
 
 __all__ = ["Features"]
 
-# A column is one of counts if values repeat (at most this share of the rows has a value of its own) and all lie on
-# a lattice, to this share of its step: float32 cannot hold every multiple of 0.001.
-DISTINCT, OFF_LATTICE = 0.9, 1e-3
+# A column is one of counts if values repeat and all lie on a lattice, to this share of its step: float32 cannot
+# hold every multiple of 0.001.
+OFF_LATTICE = 1e-3
 # Values nearer to one another than this share of the column's width differ by rounding errors.
 ROUNDING = 1e-6
 # Share of the rows with one and the same value from which a column off any lattice has a point mass.

@@ -86,6 +86,8 @@ def fingerprint_of_member(common: str, seed: int, k: int, configuration: Configu
         learning_rate=repr(configuration.learning_rate),
         averaging=repr(configuration.ema_decay),
     )
+    if configuration.bounds != "map":
+        text += f", bounds={configuration.bounds!r}"
     return hashlib.sha256(f"({common!r}, {seed!r}, {k!r}, {text})".encode()).hexdigest()
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drystone._arrays import as_numpy, not_finite, rows_not_in_range
+from drystone._arrays import as_numpy, not_finite, rows_not_in_range, rows_of_data
 from drystone.simulation.support import Support
 
-__all__ = ["Split", "check_inside", "simulations"]
+__all__ = ["Split", "check_inside", "further_simulations", "simulations"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,6 @@ class Split:
         y: NDArray,
         validation: float | tuple[ArrayLike, ArrayLike],
         seed: int,
-        structured: bool,
     ) -> Split:
         """Hold out a share of the rows, or append rows for validation."""
         if not isinstance(validation, tuple | list):
@@ -47,14 +46,7 @@ class Split:
             raise ValueError(
                 f"`validation` must be a share of the rows or (theta, y); got {len(validation)} arrays."
             )
-        try:
-            theta_v, y_v = simulations(*validation, structured)
-        except ValueError as error:
-            raise ValueError(f"`validation`: {error}") from None
-        for name, given, training in (("theta", theta_v, theta), ("y", y_v, y)):
-            if given.shape[1:] != training.shape[1:]:
-                shape = f"(N, {', '.join(map(str, training.shape[1:]))})"
-                raise ValueError(f"`{name}` of `validation` must have shape {shape}; got {given.shape}.")
+        theta_v, y_v = further_simulations("validation", *validation, theta, y)
         n = len(theta)
         return cls(
             np.concatenate([theta, theta_v]),
@@ -63,6 +55,21 @@ class Split:
             np.arange(n, n + len(theta_v)),
             (theta_v, y_v),
         )
+
+
+def further_simulations(
+    argument: str, further_theta: ArrayLike, further_y: ArrayLike, theta: NDArray, y: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Return the simulations of an argument as arrays; raise if they are not like theta (N, d) and y (N, ...)."""
+    try:
+        further = simulations(further_theta, rows_of_data("y", further_y), structured=y.ndim > 2)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"`{argument}`: {error}") from None
+    for name, given, first in zip(("theta", "y"), further, (theta, y), strict=True):
+        if given.shape[1:] != first.shape[1:]:
+            shape = f"(N, {', '.join(map(str, first.shape[1:]))})"
+            raise ValueError(f"`{name}` of `{argument}` must have shape {shape}; got {given.shape}.")
+    return further
 
 
 def simulations(theta: ArrayLike, y: ArrayLike, structured: bool) -> tuple[NDArray, NDArray]:
@@ -77,6 +84,8 @@ def simulations(theta: ArrayLike, y: ArrayLike, structured: bool) -> tuple[NDArr
     if not len(theta):
         raise ValueError("`theta` and `y` must have at least one row; they have none.")
     for name, values in (("theta", theta), ("y", y)):
+        if values.dtype.kind not in "fiub":  # an imaginary part would be dropped, NaN among objects not be seen
+            raise TypeError(f"`{name}` must be real numbers; got dtype {values.dtype}.")
         bad = rows_not_in_range(values)
         if bad.size:
             raise ValueError(not_finite(name, bad, values))

@@ -50,9 +50,7 @@ class Condition:
 
     def _unscaled(self, theta: NDArray[np.floating]) -> NDArray[np.float64]:
         # Parameters in a box stay as they are: stretching its ends would only make the network's task harder.
-        box = np.isfinite(self.support.lower) & np.isfinite(self.support.upper)
-        half_lines = Support(np.where(box, -np.inf, self.support.lower), np.where(box, np.inf, self.support.upper))
-        return half_lines.to_real(theta)[0]
+        return replace(self.support, linear=np.inf).to_real(theta)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +76,7 @@ class TrainedLikelihood:
     """
 
     normalized_in_y: ClassVar[bool] = True
+    needs_finite_y: ClassVar[bool] = True
 
     name: str
     flow: Flow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from drystone.simulation.support import Support
 from drystone.training.engines.loop import State
 from drystone.training.preprocessing import DataTransform, Scaling
 from drystone.training.recipe import Recipe
+from drystone.training.restriction import Restriction
 from drystone.training.sweep import Configuration
 
 if TYPE_CHECKING:
@@ -31,9 +33,10 @@ class History:
     """The course of a training.
 
     Args:
-        losses: Mean training loss of each epoch, in standardized units.
-        validation: Validation loss after each epoch: minus the mean log density, in standardized units; empty
-            for a member that was refitted on all rows.
+        losses: Mean training loss of each epoch, in standardized units. Those of members with
+            ``bounds="restrict"`` are in the units of the others, before the flow is restricted.
+        validation: Validation loss after each epoch: minus the mean log density, in the same units; empty for a
+            member that was refitted on all rows.
         best_epoch: The epoch whose parameters the member has, counted from 1.
         restarts: Number of restarts with a tenth of the learning rate.
         seconds: Duration; NaN if it was not recorded.
@@ -54,7 +57,8 @@ class TrainedMember:
 
     .. math:: \log q(\theta \mid y) = \log q_f(z(s(\theta)) \mid c(y)) + \log |\det s'| + \log |\det z'|
 
-    and :math:`-\infty` outside the prior's support.
+    and :math:`-\infty` outside the prior's support. A member with ``bounds="restrict"`` has the flow restricted to
+    the box in place of :math:`q_f` (:mod:`drystone.training.restriction`).
 
     Args:
         name: Unique within its ensemble.
@@ -98,13 +102,22 @@ class TrainedMember:
         if len(context) == 1:
             context = np.broadcast_to(context, (len(theta), context.shape[1]))
         x, log_det = self.support.to_real(theta)
-        log_q = self.flow.log_prob(self.scaling.apply(x), context) + log_det + self.scaling.log_det
+        density = self.flow if self._restriction is None else self._restriction
+        log_q = density.log_prob(self.scaling.apply(x), context) + log_det + self.scaling.log_det
         return np.where(self.support.contains(theta), log_q, -np.inf)
 
     def sample(self, n: int, y: ArrayLike, *, seed: int | None = None) -> NDArray[np.float64]:
         r"""Return n draws from :math:`q(\theta \mid y_m)` for each row of y (N, …), as an array (n, N, d)."""
-        x = self.flow.sample(n, self.context(as_numpy(y)), seed)
-        return self.support.to_theta(self.scaling.invert(x))
+        density = self.flow if self._restriction is None else self._restriction
+        x = density.sample(n, self.context(as_numpy(y)), seed)
+        theta = self.support.to_theta(self.scaling.invert(x))
+        # Rounding may put a draw on the bound just outside of it.
+        return theta if self._restriction is None else np.clip(theta, self.support.lower, self.support.upper)
+
+    @cached_property
+    def _restriction(self) -> Restriction | None:
+        """The flow restricted to the box, if the map leaves it open."""
+        return Restriction(self.flow, self.support, self.scaling) if np.isinf(self.support.linear) else None
 
     @property
     def y_shape(self) -> tuple[int, ...] | None:
@@ -136,6 +149,12 @@ class TrainedMember:
     def to_zuko(self) -> MemberModule:
         """Return the same function as a torch module with a ``zuko`` flow: ``module(y).log_prob(theta)``."""
         require("zuko", "zuko", "to_zuko")
+        if self._restriction is not None:
+            raise ValueError(
+                f"member {self.name!r} is a flow restricted to the box of the prior, whose normalization is "
+                "estimated from draws, and no zuko flow. `member.flow.to_zuko()` is the flow itself, over "
+                "standardized parameters; a sweep with bounds='map' trains members that are flows throughout."
+            )
         from drystone.training.torch_module import MemberModule
 
         return MemberModule(self)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drystone._files import working_in
 from drystone._parallel import Executor, as_completed, cores, worker_pool
 from drystone._resume import Record, check_same
 from drystone.errors import ConvergenceWarning
@@ -60,35 +61,36 @@ def refit(
     for member in members:
         check_inside(theta, _support(member))
         _check_augment(member, augment)
-    done = {} if directory is None else _finished(jobs, Path(directory), embedding)
-    waiting = sorted((m for m in members if m.name not in done), key=lambda member: -member.configuration.cost)
-    torch = any(job.engine == "torch" for job in jobs.values())
-    with (
-        member_bar(len(members), "refit", progress) as (bar, step),
-        worker_pool(client, 1 if torch else workers or cores(), "threads", step) as pool,
-    ):
-        bar.update(len(done))
-        rows = pool.share((theta, y, weights))
-        futures = as_completed(
-            waiting,
-            lambda member: pool.submit(_again, member, jobs[member.name], rows, augment),
-            lambda: len(members),
-        )
-        for member, future in futures:
-            again = done[member.name] = future.result()
-            if directory is not None:
-                storage.save(again, Path(directory), jobs[member.name].fingerprint)
-            bar.update()
-    # A refitted member has no validation losses.
-    diverged = [name for name in jobs if done[name].history.validation]
-    if diverged:
-        warnings.warn(
-            f"{len(diverged)} of {len(jobs)} members diverged on all rows and stay as they were: "
-            f"{', '.join(diverged)}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return [done[name] for name in jobs]
+    with working_in(directory):
+        done = {} if directory is None else _finished(jobs, Path(directory), embedding)
+        waiting = sorted((m for m in members if m.name not in done), key=lambda member: -member.configuration.cost)
+        torch = any(job.engine == "torch" for job in jobs.values())
+        with (
+            member_bar(len(members), "refit", progress) as (bar, step),
+            worker_pool(client, 1 if torch else workers or cores(), "threads", step) as pool,
+        ):
+            bar.update(len(done))
+            rows = pool.share((theta, y, weights))
+            futures = as_completed(
+                waiting,
+                lambda member: pool.submit(_again, member, jobs[member.name], rows, augment),
+                lambda: len(members),
+            )
+            for member, future in futures:
+                again = done[member.name] = future.result()
+                if directory is not None:
+                    storage.save(again, Path(directory), jobs[member.name].fingerprint)
+                bar.update()
+        # A refitted member has no validation losses.
+        diverged = [name for name in jobs if done[name].history.validation]
+        if diverged:
+            warnings.warn(
+                f"{len(diverged)} of {len(jobs)} members diverged on all rows and stay as they were: "
+                f"{', '.join(diverged)}.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return [done[name] for name in jobs]
 
 
 def _again(member: Any, job: Job, rows: tuple[NDArray, NDArray, NDArray | None], augment: Augment | None) -> Any:

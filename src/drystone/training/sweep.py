@@ -11,10 +11,11 @@ from drystone._defaults import FAMILY
 from drystone._messages import unknown
 from drystone.flows.architecture import Architecture
 
-__all__ = ["Configuration", "Sweep", "ema_share"]
+__all__ = ["Bounds", "Configuration", "Sweep", "ema_share"]
 
 Family = Literal["maf", "nsf"]
 Activation = Literal["relu", "tanh"]
+Bounds = Literal["map", "restrict"]
 Benchmark = Literal["sbibm", "simbig"]
 
 
@@ -37,6 +38,9 @@ class Configuration:
         ema_decay: Decay of the exponential moving average of the parameters, which the member has: after each
             epoch this share of the average stays (less in the first epochs), and the rest is replaced by the
             epoch's parameters. 0 is no averaging.
+        bounds: How a posterior keeps to the two bounds of a parameter: ``"map"`` maps the box to the reals before
+            the flow is trained; ``"restrict"`` trains it on θ as it is, cuts off what it puts outside, and
+            renormalizes. Half-lines are mapped in any case, and likelihoods have no use for it.
 
     Example:
         >>> import drystone as ds
@@ -58,8 +62,11 @@ class Configuration:
     batch_size: int = 50
     learning_rate: float = 5e-4
     ema_decay: float = 0.0
+    bounds: Bounds = "map"
 
     def __post_init__(self) -> None:
+        if self.bounds not in ("map", "restrict"):
+            raise ValueError(f"`bounds` must be 'map' or 'restrict'; got {self.bounds!r}.")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1); got {self.dropout}.")
         if not 0 <= self.ema_decay < 1:
@@ -125,6 +132,7 @@ class Sweep:
     activation: Activation = "relu"
     shuffle: bool = True
     ema_decay: float = 0.0
+    bounds: Bounds = "map"
 
     def __post_init__(self) -> None:
         for name in ("transforms", "units", "layers", "bins", "dropout", "batch_size", "learning_rate"):
@@ -167,11 +175,12 @@ class Sweep:
         """Return the sweeps of posteriors, which members take in turn: the default of :func:`drystone.train`.
 
         Three members of four are tanh networks without dropout, the fourth a ReLU network with dropout: the first
-        are better on most problems, the second on some by much, and both together in a stack.
+        are better on most problems, the second on some by much, and both together in a stack. Every second member
+        is restricted to bounds, the others map them to infinity: neither is better on all problems.
 
         Example:
-            >>> [sweep.activation for sweep in Sweep.posterior()]
-            ['tanh', 'relu', 'tanh', 'tanh']
+            >>> [(sweep.activation, sweep.bounds) for sweep in Sweep.posterior()]
+            [('tanh', 'restrict'), ('relu', 'map'), ('tanh', 'restrict'), ('tanh', 'map')]
         """
         return POSTERIOR
 
@@ -206,6 +215,7 @@ class Sweep:
             batch_size=integer(*self.batch_size),
             learning_rate=logarithmic(*self.learning_rate),
             ema_decay=self.ema_decay,
+            bounds=self.bounds,
         )
 
 
@@ -213,8 +223,9 @@ TANH = Sweep(
     transforms=(3, 6), units=(32, 96), layers=(1, 2), bins=(6, 12), dropout=(0.0, 0.0), batch_size=(50, 150),
     learning_rate=(1e-3, 3e-3), activation="tanh", ema_decay=0.8,
 )  # fmt: skip
+RESTRICTED = replace(TANH, bounds="restrict")
 RELU = replace(TANH, activation="relu", dropout=(0.1, 0.3))
-POSTERIOR = (TANH, RELU, TANH, TANH)
+POSTERIOR = (RESTRICTED, RELU, RESTRICTED, TANH)
 LIKELIHOOD = Sweep(
     transforms=(3, 6), units=(36, 80), layers=(2, 2), bins=(4, 8), dropout=(0.0, 0.0), batch_size=(60, 120),
     learning_rate=(1e-3, 2.5e-3), activation="tanh", ema_decay=0.8,

@@ -7,7 +7,7 @@ member in the units of the simulations.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from drystone.training.features import Features
 from drystone.training.likelihood import Condition, TrainedLikelihood
 from drystone.training.member import History, TrainedMember
 from drystone.training.preprocessing import DataTransform, Scaling
-from drystone.training.sweep import Family, Sweep
+from drystone.training.sweep import Bounds, Family, Sweep
 from drystone.training.warp import LogY
 
 __all__ = ["LikelihoodTarget", "PosteriorTarget"]
@@ -39,6 +39,7 @@ class PosteriorTarget:
         support: The support of the prior.
         scaling: Standardizes the unconstrained parameters.
         data_transform: Maps y to the input of the network.
+        loss_shift: Added to losses, so that those of flows over parameters on other scales can be compared.
     """
 
     PREFIX: ClassVar[str] = ""
@@ -48,6 +49,7 @@ class PosteriorTarget:
     support: Support
     scaling: Scaling
     data_transform: DataTransform
+    loss_shift: float = 0.0
 
     @classmethod
     def fit(
@@ -75,6 +77,16 @@ class PosteriorTarget:
         """Return the transforms of a member."""
         return cls(member.support, member.scaling, member.data_transform)
 
+    def with_bounds(self, bounds: Bounds, theta: NDArray, training: Rows, held_out: Rows) -> PosteriorTarget:
+        """Return the target of flows that keep to bounds in this way."""
+        if bounds == "map":
+            return self
+        support = replace(self.support, linear=np.inf)
+        scaling = Scaling.fit(support.to_real(theta)[0][training])
+        slopes, mapped = (s.to_real(theta[held_out])[1].mean() for s in (support, self.support))
+        shift = float(mapped - slopes) + self.scaling.log_det - scaling.log_det
+        return replace(self, support=support, scaling=scaling, loss_shift=shift)
+
     def data(self, theta: NDArray, y: NDArray, training: Rows, held_out: Rows) -> Data:
         """Return the standardized simulations."""
         return Data(*self.standardize(theta, y, np.arange(len(theta))), training, held_out)
@@ -96,7 +108,7 @@ class PosteriorTarget:
             scaling=self.scaling,
             data_transform=self.data_transform,
             configuration=outcome.configuration,
-            history=_history(outcome),
+            history=_history(outcome, self.loss_shift),
             snapshots=outcome.fit.snapshots,
             embedding=outcome.embedding,
         )
@@ -143,6 +155,10 @@ class LikelihoodTarget:
             )
         return cls(features, Condition.fit(theta[training], support), u)
 
+    def with_bounds(self, bounds: Bounds, theta: NDArray, training: Rows, held_out: Rows) -> LikelihoodTarget:
+        """Return the same: bounds are the prior's matter."""
+        return self
+
     @classmethod
     def of(cls, member: TrainedLikelihood, y: NDArray, seed: int) -> LikelihoodTarget:
         """Return the transforms of a member, for rows y (N, c)."""
@@ -176,8 +192,9 @@ def _points_in_cells(y: NDArray, seed: int) -> NDArray[np.float64]:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,))).random(y.shape)
 
 
-def _history(outcome: Outcome) -> History:
+def _history(outcome: Outcome, shift: float = 0.0) -> History:
     fit = outcome.fit
+    losses, validation = (tuple(loss + shift for loss in of) for of in (fit.losses, fit.validation))
     # A replay has no validation: its last epoch is the best one of the training that it repeats.
     best_epoch = fit.best_epoch if fit.validation else len(fit.losses)
-    return History(tuple(fit.losses), tuple(fit.validation), best_epoch, outcome.restarts, outcome.seconds)
+    return History(losses, validation, best_epoch, outcome.restarts, outcome.seconds)

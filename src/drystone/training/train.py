@@ -30,6 +30,7 @@ from drystone._defaults import (
     SEED,
     VALIDATION,
 )
+from drystone._files import working_in
 from drystone._messages import require
 from drystone._parallel import Executor, as_completed, cores, worker_pool
 from drystone._resume import Record, check_same
@@ -47,7 +48,7 @@ from drystone.training.likelihood import TrainedLikelihood
 from drystone.training.member import TrainedMember
 from drystone.training.progress import member_bar
 from drystone.training.recipe import Recipe
-from drystone.training.sweep import Configuration, Family, Sweep
+from drystone.training.sweep import Bounds, Configuration, Family, Sweep
 from drystone.training.targets import LikelihoodTarget, PosteriorTarget
 from drystone.training.warp import LogY
 
@@ -165,100 +166,109 @@ def train(
     clip_y = float("inf") if clip_y is None else clip_y
     _check_engine(engine, embedding is not None, device)
     support = Support.of(prior, theta.shape[1])
-    begun = _begun(directory)
-    # A directory that version 0.1 began is continued with its defaults.
-    old = target == "posterior" and begun is not None and begun.of_version_0_1
-    if old and log_y == LOG_Y:
-        log_y = False
-    if target == "posterior":
-        support = replace(support, linear=LINEAR if begun is None else begun.linear)
-    split = Split.of(theta, y, validation, seed, embedding is not None)
-    training, held_out = split.training, split.validation
+    with working_in(directory):
+        begun = _begun(directory)
+        # A directory that version 0.1 began is continued with its defaults.
+        old = target == "posterior" and begun is not None and begun.of_version_0_1
+        if old and log_y == LOG_Y:
+            log_y = False
+        if target == "posterior":
+            support = replace(support, linear=0.0 if old else LINEAR)
+        split = Split.of(theta, y, validation, seed)
+        training = split.training
 
-    check_inside(split.theta, support)
-    kind: PosteriorTarget | LikelihoodTarget
-    if target == "likelihood":
-        if components is not None or embedding is not None:
-            raise ValueError(
-                "`components` and `embedding` reduce y, which a likelihood is a density of: they are for "
-                "target='posterior'. Reduce y before ds.train, and give the same summaries to the likelihoods."
+        check_inside(split.theta, support)
+        kind: PosteriorTarget | LikelihoodTarget
+        if target == "likelihood":
+            if components is not None or embedding is not None:
+                raise ValueError(
+                    "`components` and `embedding` reduce y, which a likelihood is a density of: they are for "
+                    "target='posterior'. Reduce y before ds.train, and give the same summaries to the likelihoods."
+                )
+            kind = LikelihoodTarget.fit(split.theta, split.y, training, support, log_y=log_y, seed=seed)
+        elif target == "posterior":
+            kind = PosteriorTarget.fit(
+                split.theta, split.y, training, support, log_y=log_y, clip_y=clip_y, components=components
             )
-        kind = LikelihoodTarget.fit(split.theta, split.y, training, support, log_y=log_y, seed=seed)
-    elif target == "posterior":
-        kind = PosteriorTarget.fit(
-            split.theta, split.y, training, support, log_y=log_y, clip_y=clip_y, components=components
-        )
-    else:
-        raise ValueError(f"`target` must be 'posterior' or 'likelihood'; got {target!r}.")
-    data = kind.data(split.theta, split.y, training, held_out)
-    if augment is not None:
-        data = replace(data, augmentation=Augmentation(augment, kind, support, split.theta, split.y))
+        else:
+            raise ValueError(f"`target` must be 'posterior' or 'likelihood'; got {target!r}.")
 
-    drops = (0 if old else LR_DROPS) if lr_drops is None else lr_drops
-    waiting = (PATIENCE if drops == 0 else PATIENCE_WITH_DROPS) if patience == "auto" else patience
-    schedule = Schedule(epochs, waiting, tuple(sorted(set(snapshots))), drops)
-    embedding_name = getattr(embedding, "__qualname__", type(embedding).__name__)
-    common = fingerprint_of_data(
-        theta, y, support=support, validation=split.settings, log_y=log_y, clip_y=clip_y, components=components,
-        schedule=schedule, engine=engine, embedding=embedding_name, target=target, augment=name_of(augment),
-    )  # fmt: skip
-    families = kind.FAMILIES if family is None else (family,)
-    sweep = sweep or (Sweep() if old else kind.SWEEPS)
-    jobs = [
-        Job(
-            f"{prefix}{kind.PREFIX}{configuration.family}-{k:03d}", configuration, (1, k), seed, engine, schedule,
-            embedding, device, fingerprint_of_member(common, seed, k, configuration),
-        )
-        for k, configuration in enumerate(_configurations(members, families, sweep, seed))
-    ]  # fmt: skip
+        drops = (0 if old else LR_DROPS) if lr_drops is None else lr_drops
+        waiting = (PATIENCE if drops == 0 else PATIENCE_WITH_DROPS) if patience == "auto" else patience
+        schedule = Schedule(epochs, waiting, tuple(sorted(set(snapshots))), drops)
+        embedding_name = getattr(embedding, "__qualname__", type(embedding).__name__)
+        common = fingerprint_of_data(
+            theta, y, support=support, validation=split.settings, log_y=log_y, clip_y=clip_y,
+            components=components, schedule=schedule, engine=engine, embedding=embedding_name, target=target,
+            augment=name_of(augment),
+        )  # fmt: skip
+        families = kind.FAMILIES if family is None else (family,)
+        sweep = sweep or (Sweep() if old else kind.SWEEPS)
+        jobs = [
+            Job(
+                f"{prefix}{kind.PREFIX}{configuration.family}-{k:03d}", configuration, (1, k), seed, engine,
+                schedule, embedding, device, fingerprint_of_member(common, seed, k, configuration),
+            )
+            for k, configuration in enumerate(_configurations(members, families, sweep, seed))
+        ]  # fmt: skip
+        # Members that treat bounds alike share their data.
+        kinds: dict[Bounds, PosteriorTarget | LikelihoodTarget] = {}
+        for job in jobs:
+            bounds = job.configuration.bounds
+            if bounds not in kinds:
+                kinds[bounds] = kind.with_bounds(bounds, split.theta, training, split.validation)
+        data = {bounds: _data(kind, split, augment, support) for bounds, kind in kinds.items()}
 
-    done: dict[str, Trained | Stored | None] = _finished(jobs, directory, embedding)
-    # Longest first, so that no core waits for the last one.
-    remaining = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
-    if minutes is not None:
-        in_order = [job for job in jobs if job.name not in done]
-        remaining = _within(minutes, in_order, any(member is not None for member in done.values()))
-    unfinished: list[str] = []
-    if remaining and data.augmentation is not None:
-        _warn_if_told_apart(data, data.augmentation, seed)
-    with (
-        member_bar(len(jobs), "member", progress) as (bar, step),
-        # Torch has one random state per process and its own threads: its members take turns.
-        worker_pool(client, 1 if engine == "torch" else workers or cores(), "threads", step) as pool,
-    ):
-        _show(bar, done)
-        shared = pool.share(data)
-        while remaining:
-            # All at once: a job is a few numbers, and a cluster that grows on demand looks at the number of jobs.
-            for job, future in as_completed(
-                remaining, lambda job: pool.submit(run, job, shared), lambda: len(jobs)
-            ):
-                try:
-                    outcome = future.result()
-                except OutOfTime:
-                    unfinished.append(job.name)
-                    continue
-                if outcome.fit.diverged:
-                    done[job.name] = None
-                else:
-                    done[job.name] = replace(
-                        kind.member(job.name, outcome), recipe=Recipe.of(job, outcome.fit, name_of(augment))
-                    )
-                if directory is not None:
-                    _write(job, done[job.name], Path(directory))
-                _show(bar, done)
-            remaining = _one_more(jobs, done, unfinished)
+        done: dict[str, Trained | Stored | None] = _finished(jobs, directory, embedding)
+        # Longest first, so that no core waits for the last one.
+        remaining = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
+        if minutes is not None:
+            in_order = [job for job in jobs if job.name not in done]
+            remaining = _within(minutes, in_order, any(member is not None for member in done.values()))
+        unfinished: list[str] = []
+        if remaining and augment is not None:
+            _warn_if_told_apart(data[remaining[0].configuration.bounds], seed)
+        with (
+            member_bar(len(jobs), "member", progress) as (bar, step),
+            # Torch has one random state per process and its own threads: its members take turns.
+            worker_pool(client, 1 if engine == "torch" else workers or cores(), "threads", step) as pool,
+        ):
+            _show(bar, done)
+            shared = {bounds: pool.share(of) for bounds, of in data.items()}
+            while remaining:
+                # All at once: a job is a few numbers, and a cluster that grows on demand looks at how many wait.
+                for job, future in as_completed(
+                    remaining,
+                    lambda job: pool.submit(run, job, shared[job.configuration.bounds]),
+                    lambda: len(jobs),
+                ):
+                    try:
+                        outcome = future.result()
+                    except OutOfTime:
+                        unfinished.append(job.name)
+                        continue
+                    if outcome.fit.diverged:
+                        done[job.name] = None
+                    else:
+                        done[job.name] = replace(
+                            kinds[job.configuration.bounds].member(job.name, outcome),
+                            recipe=Recipe.of(job, outcome.fit, name_of(augment)),
+                        )
+                    if directory is not None:
+                        _write(job, done[job.name], Path(directory))
+                    _show(bar, done)
+                remaining = _one_more(jobs, done, unfinished)
 
-    finished = [job.name for job in jobs if job.name not in unfinished]
-    diverged = [name for name in finished if done[name] is None]
-    if diverged:
-        warnings.warn(
-            f"{len(diverged)} of {len(finished)} members diverged twice and were left out: "
-            f"{', '.join(diverged)}. Lower the sweep's `learning_rate`, or look for outliers.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return Ensemble([m for name in finished if (m := done[name]) is not None], diverged, sorted(unfinished))
+        finished = [job.name for job in jobs if job.name not in unfinished]
+        diverged = [name for name in finished if done[name] is None]
+        if diverged:
+            warnings.warn(
+                f"{len(diverged)} of {len(finished)} members diverged twice and were left out: "
+                f"{', '.join(diverged)}. Lower the sweep's `learning_rate`, or look for outliers.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return Ensemble([m for name in finished if (m := done[name]) is not None], diverged, sorted(unfinished))
 
 
 def _within(minutes: float, jobs: Sequence[Job], any_finished: bool) -> list[Job]:
@@ -311,8 +321,18 @@ def _configurations(
     ]
 
 
-def _warn_if_told_apart(data: Data, augmentation: Augmentation, seed: int) -> None:
-    p = told_apart(data, augmentation, seed)
+def _data(
+    kind: PosteriorTarget | LikelihoodTarget, split: Split, augment: Augment | None, support: Support
+) -> Data:
+    """Return the standardized simulations, made anew in every epoch if the user says how."""
+    data = kind.data(split.theta, split.y, split.training, split.validation)
+    if augment is None:
+        return data
+    return replace(data, augmentation=Augmentation(augment, kind, support, split.theta, split.y))
+
+
+def _warn_if_told_apart(data: Data, seed: int) -> None:
+    p = 1.0 if data.augmentation is None else told_apart(data, data.augmentation, seed)
     if p < LEVEL:
         warnings.warn(
             f"augmented pairs can be told from real ones (p = {p:.4f}): members learn another "

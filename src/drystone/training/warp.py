@@ -32,10 +32,8 @@ GAIN_OF_ROOT = 1.4
 NORMAL = 1.4826
 # Width of the linear part of a logarithm in units of the least value, so that it is one to 0.3 %.
 LINEAR_PART = 0.1
-# Columns with a smaller share of distinct values are counts or categories.
-DISTINCT = 0.9
-# Fewer different values than this are categories.
-FEWEST_COUNTS = 10
+# A column is continuous if a larger share of its values is distinct; fewer different values are categories.
+DISTINCT, FEWEST_COUNTS = 0.9, 10
 
 
 @dataclass(frozen=True)
@@ -79,9 +77,8 @@ class Warp:
             if log != "auto":
                 raise ValueError(f"`log_y` must be True, False, 'auto' or a list of columns; got {log!r}.")
             columns = [np.asarray(column, np.float64) for column in (y.T if shape else [y[np.isfinite(y)]])]
-            roots = [_is_better_by_its_root(column) for column in columns]
-            center, width = zip(*(_center_and_width(column) for column in columns), strict=True)
-            warp = cls(warp.log, *(np.reshape(values, shape) for values in (roots, center, width)))
+            chosen = zip(*map(_chosen, columns), strict=True)
+            warp = cls(warp.log, *(np.reshape(values, shape) for values in chosen))
         else:
             warp.log[() if isinstance(log, bool) else list(log)] = log is not False
         if root is None:
@@ -134,30 +131,31 @@ def _log_cosh(v: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.logaddexp(v, -v) - np.log(2)
 
 
-def _is_better_by_its_root(y: NDArray[np.float64]) -> bool:
-    """Return whether the square root of a column is more like a normal one, if these are counts."""
+def _chosen(y: NDArray[np.float64]) -> tuple[bool, float, float]:
+    """Return whether the square root of a column is taken, and m and s of asinh: 0 and ∞ for none."""
     values, places, counts = np.unique(y, return_inverse=True, return_counts=True)
-    if values[0] < 0 or len(values) < FEWEST_COUNTS or len(values) > DISTINCT * len(y):
-        return False
-    # Equal counts are spread evenly up to the next larger one, so that they have a density.
-    gaps = np.append(np.diff(values), 1.0)
-    within = np.empty(len(y))
+    if len(values) > DISTINCT * len(y):
+        return False, *_center_and_width(y)
+    root = values[0] >= 0 and len(values) >= FEWEST_COUNTS and _gain_of_root(values, places, counts) > GAIN_OF_ROOT
+    return bool(root), 0.0, np.inf
+
+
+def _gain_of_root(values: NDArray[np.float64], places: NDArray[np.intp], counts: NDArray[np.intp]) -> float:
+    """Return by how much the root of counts is more like a normal column; equal ones fill the gap to the next."""
+    gaps, within = np.append(np.diff(values), 1.0), np.empty(len(places))
     within[np.argsort(places, kind="stable")] = np.concatenate([(np.arange(n) + 0.5) / n for n in counts])
     x = values[places] + gaps[places] * within
     v = np.sqrt(x)
-    return bool(np.log(x.std()) - np.log(2 * v).mean() - np.log(v.std()) > GAIN_OF_ROOT)
+    return np.log(x.std()) - np.log(2 * v).mean() - np.log(v.std())
 
 
 def _center_and_width(y: NDArray[np.float64]) -> tuple[float, float]:
     """Return m and s of the map under which a column is most like a normal one; 0 and ∞ to leave it as it is."""
-    best, chosen = 0.0, (0.0, np.inf)
-    if len(np.unique(y)) <= DISTINCT * len(y):
-        return chosen
-    median, least = np.median(y), y.min()
-    about_median = float(median), NORMAL * float(np.median(np.abs(y - median)))
-    candidates = [(GAIN, *about_median)]
+    median, least = float(np.median(y)), float(y.min())
+    candidates = [(GAIN, median, NORMAL * float(np.median(np.abs(y - median))))]
     if least > 0:
-        candidates.append((GAIN_OF_LOG, 0.0, LINEAR_PART * float(least)))
+        candidates.append((GAIN_OF_LOG, 0.0, LINEAR_PART * least))
+    best, chosen = 0.0, (0.0, np.inf)
     for needed, center, width in candidates:
         v = np.arcsinh((y - center) / width)
         gain = np.log(y.std()) - np.log(width) - _log_cosh(v).mean() - np.log(v.std())

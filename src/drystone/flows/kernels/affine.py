@@ -6,7 +6,7 @@ of a thousand and zero outputs are the identity.
 
 import math
 
-from drystone.flows.kernels.compiled import exp, f32, kernel, soft_clip, soft_clip_slope
+from drystone.flows.kernels.compiled import exp, f32, inlined, kernel, soft_clip, soft_clip_slope
 
 __all__ = ["backward", "forward", "inverse"]
 
@@ -14,7 +14,7 @@ __all__ = ["backward", "forward", "inverse"]
 LIMIT = f32(math.log(1e3))
 
 
-@kernel
+@inlined
 def forward(o, x, z, log_det):
     r"""Set z (d, B) from x (d, B) and the outputs o (2d, B); add :math:`\sum_i s_i` to log_det (B,)."""
     for i in range(x.shape[0]):
@@ -29,7 +29,7 @@ def _forward(b, a, x, z, log_det):
         log_det[n] += s
 
 
-@kernel
+@inlined
 def backward(o, x, weight, g, go):
     r"""Turn g from the gradient in z to the gradient in x, and set go (2d, B), that in the outputs.
 
@@ -49,7 +49,7 @@ def _backward(a, x, weight, g, gb, ga):
         g[n] = gx
 
 
-@kernel
+@inlined
 def inverse(o, z, x):
     r"""Set :math:`x = (z - b) e^{-s}` for one feature: o (2, B), z and x (B,)."""
     b, a = o[0], o[1]

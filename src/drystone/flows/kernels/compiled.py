@@ -20,6 +20,9 @@ __all__ = ["entry", "exp", "f32", "inlined", "kernel", "log", "soft_clip", "soft
 # Sums may be reordered and products fused, but NaN and infinity keep their meaning: divergence must be seen.
 _FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
+# What Python and C would call a function through takes as long to compile as a small function itself.
+_NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 f32 = np.float32
 i32 = np.int32
 
@@ -38,8 +41,12 @@ def entry(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that entries call; its machine code is part of theirs."""
-    return numba.njit(fastmath=_FASTMATH, nogil=True, error_model="numpy")(function)
+    """Compile a function that entries call; its machine code is part of theirs, and Python cannot call it.
+
+    LLVM optimises a kernel once by itself and again with each kernel or entry that calls it, and so on upwards:
+    those that make loops fast are kernels, and what only calls kernels is :func:`inlined`.
+    """
+    return numba.njit(fastmath=_FASTMATH, nogil=True, error_model="numpy", **_NO_WRAPPERS)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ The loss of a batch is :math:`\frac1B \sum_n -\log q(x_n \mid y_n)`.
 import numpy as np
 
 from drystone.flows.kernels import adam, affine, network, spline
-from drystone.flows.kernels.compiled import entry, f32, kernel
+from drystone.flows.kernels.compiled import entry, f32, inlined
 from drystone.flows.kernels.density import LOG_2PI
 
 __all__ = ["gradient", "train_epoch"]
@@ -32,7 +32,7 @@ def train_epoch(plan, parameters, mean, square, steps, state, runs, x, y, order,
     return total / batches
 
 
-@kernel
+@inlined
 def allocate(plan, B):
     """Return arrays for one batch: the values each transform stores for its backward pass, and temporaries."""
     T, d, H, O = plan.transforms, plan.features, plan.units, plan.features * plan.outputs
@@ -52,7 +52,7 @@ def allocate(plan, B):
     return u, h, o, knots, bins, z, g, log_det, go, gh, spare, gu, slots
 
 
-@kernel
+@inlined
 def gradient(plan, parameters, x, y, rows, rate, state, buffers, gradients):
     """Set the gradient of one batch's loss in every trainable parameter, and return the loss."""
     u, h, o, knots, bins, z, g, log_det, go, gh, spare, gu, slots = buffers

@@ -27,7 +27,7 @@ def split(plan, vector, t):
     return first, squares, last
 
 
-@kernel
+@inlined
 def set_ones(u, h):
     """Set the constant first row of u (1 + c + d, B) and of every hidden layer of h (L + 1, 1 + H, B)."""
     for n in range(u.shape[1]):
@@ -36,7 +36,7 @@ def set_ones(u, h):
             h[l, 0, n] = f32(1.0)
 
 
-@kernel
+@inlined
 def gather(source, rows, out):
     """Set out[i] = source[rows[i]]."""
     for i in range(rows.size):
@@ -44,7 +44,7 @@ def gather(source, rows, out):
             out[i, n] = source[rows[i], n]
 
 
-@kernel
+@inlined
 def scatter(source, rows, out):
     """Set out[rows[i]] = source[i]: the inverse of :func:`gather`, and its transpose."""
     for i in range(rows.size):
@@ -52,7 +52,7 @@ def scatter(source, rows, out):
             out[rows[i], n] = source[i, n]
 
 
-@kernel
+@inlined
 def forward(plan, first, squares, last, u, h, o, rate, state):
     """Fill the hidden layers h (L + 1, 1 + H, B) and the outputs o (O, B) from u (1 + c + d, B).
 
@@ -68,7 +68,7 @@ def forward(plan, first, squares, last, u, h, o, rate, state):
     _multiply(last, plan.last_blocks, h[plan.layers], o)
 
 
-@kernel
+@inlined
 def backward(plan, first, squares, last, u, h, rate, go, g, spare, gu, Gfirst, Gsquares, Glast):
     r"""Fill the matrices' gradients and ``gu`` from the outputs' gradient ``go``; g and spare are (1 + H, B).
 

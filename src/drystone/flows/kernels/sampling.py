@@ -9,7 +9,7 @@ import numpy as np
 
 from drystone.flows.kernels import affine, network, spline
 from drystone.flows.kernels.blas import product
-from drystone.flows.kernels.compiled import entry, f32, kernel
+from drystone.flows.kernels.compiled import entry, f32, inlined
 
 __all__ = ["push"]
 
@@ -52,7 +52,7 @@ def push(plan, parameters, noise, y, repeats, out):
                 out[start + n, i] = z[i, n]
 
 
-@kernel
+@inlined
 def _extend(plan, first, squares, i, u, h):
     """Compute the hidden units of degree i in every layer, given the first i features in u."""
     a, b = plan.groups[i], plan.groups[i + 1]

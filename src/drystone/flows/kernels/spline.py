@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from drystone.flows.kernels.compiled import exp, f32, kernel, log, soft_clip, soft_clip_slope
+from drystone.flows.kernels.compiled import exp, f32, inlined, kernel, log, soft_clip, soft_clip_slope
 
 __all__ = ["RECORD", "backward", "forward", "inverse"]
 
@@ -28,7 +28,7 @@ SHARE_LIMIT = f32(math.log(1e3) / 2)
 RECORD = 7
 
 
-@kernel
+@inlined
 def forward(plan, o, x, z, log_det, knots, bins):
     """Set z (d, B) from x (d, B) and the outputs o (d (3K − 1), B); add all features' log z' to log_det (B,).
 
@@ -41,7 +41,7 @@ def forward(plan, o, x, z, log_det, knots, bins):
         _evaluate(bins[i], x[i], z[i], log_det)
 
 
-@kernel
+@inlined
 def inverse(plan, o, z, x, knots, bin):
     """Set x (B,) from z (B,) for one feature: o and knots (3K − 1, B), bin (RECORD, B)."""
     constrain(o, knots, plan.bins)
@@ -165,7 +165,7 @@ def _solve(bin, z, x):
         x[n] = z[n] if bin[0, n] < f32(0.0) else bin[1, n] + xi * w
 
 
-@kernel
+@inlined
 def backward(plan, o, knots, bins, x, weight, g, go, slots):
     """Turn g (d, B) from the gradient in z to that in x, and set go, shaped as o: that in the outputs.
 
@@ -210,7 +210,7 @@ def _differentiate(bin, x, weight, g, slots):
         g[n] = gx + g[n] * (f32(1.0) - inside)
 
 
-@kernel
+@inlined
 def _shares_back(o, knots, plan, index, slots, go):
     r"""Set gradients of widths and heights: :math:`\bar p_k` is the corner's left of the bin, the side's in it.
 
@@ -241,7 +241,7 @@ def _softmax_back(gp, p, o, side, total):
         gp[n] = side * p[n] * (gp[n] - total[n]) * soft_clip_slope(o[n], SHARE_LIMIT)
 
 
-@kernel
+@inlined
 def _slopes_back(o, knots, K, index, slots, go):
     """Set the gradients of slopes; inner slope k is the right end of bin k and the left end of bin k + 1."""
     for k in range(K - 1):
