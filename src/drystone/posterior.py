@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from drystone._arrays import as_numpy, rows_of_data
+from drystone._arrays import LARGEST, as_integer, as_numpy, rows_not_in_range, rows_of_data
 from drystone._messages import counted, require
 from drystone.adapters.member import CheckedMember
 from drystone.table.inputs import as_levels
@@ -127,7 +127,7 @@ class StackedPosterior:
         show_progress_bars: bool = False,
     ) -> Any:
         """Return draws at B observations: ``(*sample_shape, B, d)``."""
-        return self._sampled(sample_shape, x, rows_of_data("x", x), seed)
+        return self._sampled(sample_shape, x, self._checked(rows_of_data("x", x)), seed)
 
     def log_prob(self, theta: ArrayLike, x: ArrayLike | None = None) -> Any:
         """Return the log density of theta (S, d) at one observation: (S,)."""
@@ -137,7 +137,7 @@ class StackedPosterior:
 
     def log_prob_batched(self, theta: ArrayLike, x: ArrayLike) -> Any:
         """Return the log density of theta (S, B, d), or (B, d) for S = 1, at B observations: (S, B)."""
-        y, points = rows_of_data("x", x), self._points(theta)
+        y, points = self._checked(rows_of_data("x", x)), self._points(theta)
         points = points[None] if points.ndim == 2 else points
         if points.ndim != 3 or points.shape[1] != len(y):
             raise ValueError(
@@ -321,7 +321,7 @@ class StackedPosterior:
 
     def one_observation(self, x: ArrayLike | None = None) -> np.ndarray:
         """Return one observation, or the default one, as a batch of one: (1, ...)."""
-        x = as_numpy(self._given_or_default(x))
+        x = self._checked(as_numpy(self._given_or_default(x)))
         shape = self._y_shape
         if shape is None:
             if x.ndim > 1 and len(x) != 1:
@@ -348,6 +348,18 @@ class StackedPosterior:
             return rows_of_data("y", np.asarray(self.reference.y)).shape[1:]
         return next((member.y_shape for member in self.members if member.y_shape is not None), None)
 
+    def _checked(self, x: np.ndarray) -> np.ndarray:
+        """Return data; raise if they are nothing that the members can be asked about."""
+        if any(member.needs_finite_y for member in self.members):
+            if x.dtype.kind == "c":  # its imaginary part would be dropped
+                raise TypeError(f"`x` must be real numbers; got dtype {x.dtype}.")
+            if rows_not_in_range(x.reshape(1, -1)).size:
+                raise ValueError(
+                    f"`x` must be finite, where numbers above {LARGEST:g} count as infinite: these members were "
+                    "trained on finite data alone."
+                )
+        return x
+
     def _given_or_default(self, x: ArrayLike | None) -> Any:
         """Return ``x``, or the default observation if it is None."""
         if x is None and self.default_x is None:
@@ -371,13 +383,16 @@ class StackedPosterior:
     def _sampled(
         self, sample_shape: Sequence[int] | int, x: ArrayLike | None, y: np.ndarray, seed: int | None
     ) -> Any:
-        shape = (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
+        given = (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
+        shape = tuple(as_integer("sample_shape", n, 0) for n in given)
         draws, _ = self._draw(math.prod(shape), y, seed)
         return _like(x, draws.reshape(*shape, *draws.shape[1:]))
 
     def _points(self, theta: ArrayLike) -> np.ndarray:
         """Return theta as an array whose last axis has our d parameters."""
         points, d = as_numpy(theta), len(self.fit.parameters)
+        if points.dtype.kind == "c":
+            raise TypeError(f"`theta` must be real numbers; got dtype {points.dtype}.")
         if points.ndim == 0 or points.shape[-1] != d:
             raise ValueError(
                 f"`theta` must have d = {d} parameters along its last axis; got shape {points.shape}."

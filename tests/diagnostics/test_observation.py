@@ -1,5 +1,6 @@
 """Checks of one observation: p-values that are uniform where they should be, and small where they should be."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,7 +9,9 @@ from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
 import drystone as ds
-from drystone.diagnostics.null import Check, check, combined_p_value
+from drystone.diagnostics.null import Check, check, combined_p_value, most_unusual
+from drystone.diagnostics.reference import from_median
+from drystone.diagnostics.residuals import Residuals
 
 
 class Line:
@@ -138,6 +141,77 @@ def test_a_pattern_of_differences_that_simulations_do_not_have_gives_an_alarm():
     assert not ds.diagnostics.disagreement(here, x - [11, 0, 0, 0, 0, 0]).alarm
 
 
+class Likelihood(Line):
+    """Exact for y_i = θ + ε_i, i < 5, θ ~ N(0, 1); y_5 ~ N(0, 1) says nothing of θ, and has a scale here."""
+
+    normalized_in_y, proposal = True, object()
+
+    def __init__(self, sd_of_last):
+        super().__init__()
+        self.sd_of_last = sd_of_last
+
+    def center(self, y):
+        return y[:, :5].sum(1) / 6
+
+    def log_likelihood(self, theta, y):
+        return norm.logpdf(y[:, :5], theta).sum(1) + norm.logpdf(y[:, 5], 0.0, self.sd_of_last)
+
+    def log_evidence(self, y):
+        theta, none = np.zeros((len(y), 1)), np.zeros(len(y))
+        return self.log_likelihood(theta, y) + norm.logpdf(none) - self.log_prob(theta, y), none
+
+
+def with_useless_entry(n, seed):
+    theta, y = simulate(n, seed)
+    y[:, 5] -= theta[:, 0]
+    return theta, y
+
+
+def likelihoods(n, seed):
+    """Return a posterior with three likelihoods of the same θ given y, the last one without weight."""
+    members = {"a": Likelihood(1.0), "b": Likelihood(1.0), "c": Likelihood(1.3)}
+    theta, y = with_useless_entry(n, seed)
+    table = ds.Table(theta, y=y, log_q=np.zeros((3, n)), names=list(members), parameters=["theta"])
+    uniform = ds.Stacking.uniform(list(members), parameters=["theta"])
+    return replace(uniform, params={"weights": np.array([0.5, 0.5, 0.0])}).posterior(members, reference=table)
+
+
+def test_likelihoods_that_agree_on_the_parameters_but_not_on_the_data_give_an_alarm():
+    here, x = likelihoods(600, 1), np.array([0.2, -0.3, 0.1, 0.4, 0.0, 0.5])
+    usual, far = (ds.diagnostics.disagreement(here, x + shift * np.eye(6)[5]) for shift in (0.0, 8.0))
+    distance, _, evidence = far.checks
+    assert evidence.name == "differences in evidence among likelihoods"
+    assert evidence.p_value < 0.01
+    assert distance.p_value > 0.05
+    assert far.alarm
+    assert "on how probable the data are" in str(far)
+    assert far.members == ("a", "b")
+    assert not usual.alarm
+
+
+def test_p_values_with_evidences_are_uniform_at_simulations():
+    rng, p = np.random.default_rng(0), []
+    for seed in range(150):
+        here = likelihoods(40, seed + 100)
+        p += [
+            ds.diagnostics.disagreement(here, row, seed=seed).p_value
+            for row in with_useless_entry(2, 1000 + seed)[1]
+        ]
+    # Multiples of 1/21, spread over the step.
+    assert kstest(np.array(p) - rng.random(len(p)) / 21, "uniform").pvalue > 0.01
+
+
+def test_one_hopeless_likelihood_does_not_hide_what_the_others_say():
+    rng = np.random.default_rng(0)
+    means, e = rng.normal(size=(300, 1)), rng.normal(size=(300, 3))
+    hopeless = np.where(rng.random(300) < 0.02, -np.inf, 0.0)
+    columns = [*e.T, hopeless]
+    cloud = Residuals(means[:200], from_median([column[:200] for column in columns]))
+    usual = cloud.distance(means[200:], from_median([column[200:] for column in columns]))
+    off = cloud.distance(means[:1], from_median([np.array([value]) for value in (0.0, 9.0, -9.0, 0.0)]))
+    assert off[0] > np.quantile(usual[np.isfinite(hopeless[200:])], 0.99)
+
+
 def test_the_divergence_is_jensens_and_shannons():
     here, x = posterior(60), np.full(6, 4.0)
     found = ds.diagnostics.disagreement(here, x)
@@ -229,3 +303,11 @@ def test_likelihoods_are_held_against_their_evidence_and_against_posteriors():
     assert [each.name for each in kinds.checks][1] == "distance between posteriors and likelihoods"
     # Two members of equal weight, one of each kind: both distances are the same.
     assert kinds.checks[0].statistic == pytest.approx(kinds.checks[1].statistic)
+
+
+def test_of_checks_that_are_all_beyond_simulations_the_farthest_is_named():
+    null, a = np.arange(100.0), np.ones(100)
+    near, far = check("near", 120.0, null, a), check("far", 900.0, null, a)
+    assert near.p_value == far.p_value
+    assert most_unusual([near, far]).name == "far"
+    assert most_unusual([check("inside", 50.0, null, a), near]).name == "near"

@@ -79,7 +79,8 @@ def advise(
         """Return whether there is time for so many refits of all members; if so it is spent."""
         nonlocal spent
         if spent + refits * each > seconds:
-            skipped[piece] = f"it would take about {max(1, refits * each):.0f} s; allow more `seconds`"
+            needed = f"{max(1, refits * each):.0f} s"
+            skipped[piece] = f"it would take about {needed}; allow it with ds.advise(fit, table, seconds=...)"
             return False
         spent += refits * each
         return True

@@ -171,7 +171,9 @@ class CredibleSet:
         if self.approximate:
             kind = f"about {level} probability near this observation (approximate, by {self.rows:.0f} simulations)"
         else:
-            kind = f"at least {level} probability, whatever the members ({self.rows:.0f} simulations)"
+            kind = (
+                f"at least {level} probability, whatever the members (calibrated on {self.rows:.0f} simulations)"
+            )
         ends = ", ".join(
             f"{name} in [{low:.4g}, {high:.4g}]"
             for name, (low, high) in zip(self.parameters, self.bounds, strict=True)
@@ -201,7 +203,7 @@ def credible_set(
         >>> fit = ds.stack(ds.toy.table(300, seed=1))
         >>> posterior = fit.posterior(ds.toy.MEMBERS, reference=ds.toy.table(600, seed=2))
         >>> print(credible_set(posterior, [1.5], 0.3))
-        A set with at least 70 % probability, whatever the members (600 simulations): volume ...
+        A set with at least 70 % probability, whatever the members (calibrated on 600 simulations): volume ...
     """
     (alpha,) = each_level(as_levels(alpha))
     posterior.fit.form.check_gives("log_q")

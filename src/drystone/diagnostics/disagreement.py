@@ -6,9 +6,18 @@ that needs no truth (cf. arXiv 2507.13495). The statistics are
 - the Jensen–Shannon distance :math:`\sqrt{\mathrm{JS}(y)}` among the members with weight;
 - where both have weight, that between posteriors and likelihoods;
 - how unusual the pattern of their differences is: each member's mean, in units of the spread, and log spread, less
-  their average over members, and the log evidence of likelihoods less its average; regressed on the means and
-  whitened over simulations (:mod:`drystone.diagnostics.residuals`). A small difference where there is none at
-  simulations counts as much as a large one where members always differ.
+  their average over members; regressed on the means and whitened over simulations
+  (:mod:`drystone.diagnostics.residuals`). A small difference where there is none at simulations counts as much as
+  a large one where members always differ;
+- with two likelihoods or more, how unusual their differences in log evidence are,
+
+  .. math::
+      e_l(y) = \log p_l(y) - \operatorname{median}_m \log p_m(y),
+      \qquad p_l(y) = \int p(\theta) q_l(y|\theta) d\theta,
+
+  regressed and whitened in the same way. Posteriors that agree on θ can differ by many nats in how probable the
+  data are. Likelihoods without weight count here too: they lost to others on average, but learned from the same
+  simulations.
 
 As in :mod:`drystone.diagnostics.in_distribution`, half of the simulations teach what is usual, and the observation
 is held against the others.
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Disagreement", "disagreement"]
 
 PATTERN = "pattern of differences, for such parameters"
+EVIDENCE = "differences in evidence among likelihoods"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +52,8 @@ class Disagreement:
     Attributes:
         p_value: of all checks together: small if members disagree more than at simulations.
         checks: Jensen–Shannon distances among members and, where both have weight, between posteriors and
-            likelihoods; and how unusual the pattern of their differences is.
+            likelihoods; how unusual the pattern of their differences is and, with two likelihoods or more, that of
+            their log evidences.
         divergence: Jensen–Shannon divergence among members, in nats.
         members: names of those that were compared: the heaviest that have draws and a density.
 
@@ -74,7 +85,15 @@ class Disagreement:
                 "of these they disagree more."
             )
         then = " At least some of them are wrong there." if self.alarm else ""
-        if min(self.checks, key=lambda each: each.p_value).name == PATTERN:
+        # Of several that are beyond all simulations, the first: a distance is the easiest to understand.
+        most = min(self.checks, key=lambda each: each.p_value).name
+        if most == EVIDENCE:
+            way = "far more than" if self.alarm else "more than"
+            return (
+                f"The likelihoods disagree {way} at simulations on how probable the data are "
+                f"(p = {self.p_value:.2g}).{then}"
+            )
+        if most == PATTERN:
             way = "in a way that they do not" if self.alarm else "in a way that they rarely do"
             return f"The members disagree {way} at simulations (p = {self.p_value:.2g}).{then}"
         strength = "far more" if self.alarm else "more"
@@ -113,7 +132,10 @@ def disagreement(posterior: StackedPosterior, y_o: ArrayLike | None = None, *, s
     if here.between_kinds is not None and there.between_kinds is not None:
         name = "distance between posteriors and likelihoods"
         checks.append(_check(name, here.between_kinds, there.between_kinds[held], a))
-    checks.append(check(PATTERN, reference.unusual_pattern(y, here), reference.patterns[2], a))
+    checks.append(check(PATTERN, reference.unusual_pattern(here), reference.patterns[2], a))
+    if len(reference.with_evidence) > 1:
+        null = reference.evidence_differences[1]
+        checks.append(check(EVIDENCE, reference.unusual_evidence(y, here), null, a))
     return Disagreement(combined_p_value(checks, a), tuple(checks), here.estimate(), here.names)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone.diagnostics.null import ALARM, DOUBT, Check, check, combined_p_value
+from drystone.diagnostics.null import ALARM, DOUBT, Check, check, combined_p_value, most_unusual
 from drystone.diagnostics.reference import reference_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class InDistribution:
         return self.p_value < ALARM
 
     def __str__(self) -> str:
-        most = min(self.checks, key=lambda each: each.p_value)
+        most = most_unusual(self.checks)
         entries = ""
         if self.nonfinite:
             places = [", ".join(map(str, place)) for place in self.nonfinite[:5]]
@@ -84,7 +84,7 @@ def in_distribution(posterior: StackedPosterior, y_o: ArrayLike | None = None, *
         >>> fit = ds.stack(ds.toy.table(300, seed=1))
         >>> posterior = fit.posterior(ds.toy.MEMBERS, reference=ds.toy.table(600, seed=2))
         >>> print(in_distribution(posterior, [80.0]))
-        The observation is unlike the simulations (p = 0.0033), above all in the distance from the nearest ...
+        The observation is unlike the simulations (p = 0.0033), above all in the distance from data that such ...
     """
     reference = reference_of(posterior, seed)
     y = posterior.one_observation(y_o)

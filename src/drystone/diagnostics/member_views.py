@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from drystone.adapters.member import CheckedMember
     from drystone.posterior import StackedPosterior
 
-__all__ = ["MemberViews", "heaviest_members", "member_views"]
+__all__ = ["MemberViews", "heaviest_members", "likelihoods_by_weight", "member_views"]
 
 # The heaviest members are asked, so many of them; they carry most of the weight.
 MEMBERS = 8
@@ -71,6 +71,13 @@ def heaviest_members(posterior: StackedPosterior, y: np.ndarray) -> list[int]:
     average = _weights_at(posterior, y).mean(0)
     order = [int(k) for k in np.argsort(-average, kind="stable") if average[k] > 0]
     return [k for k in order if posterior.members[k].has("sample")][:MEMBERS]
+
+
+def likelihoods_by_weight(posterior: StackedPosterior, y: np.ndarray) -> list[int]:
+    """Return the positions of members that are normalized likelihoods, with weight or not, the heaviest first."""
+    order = (int(k) for k in np.argsort(-_weights_at(posterior, y).mean(0), kind="stable"))
+    members = posterior.members
+    return [k for k in order if members[k].normalized_in_y and members[k].has("log_evidence")][:MEMBERS]
 
 
 def member_views(posterior: StackedPosterior, chosen: Sequence[int], y: np.ndarray, seed: int) -> MemberViews:

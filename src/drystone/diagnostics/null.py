@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["ALARM", "DOUBT", "Check", "check", "combined_p_value"]
+__all__ = ["ALARM", "DOUBT", "Check", "check", "combined_p_value", "most_unusual"]
 
 # Below this an observation is called unlike the simulations; below the other, doubtful.
 ALARM, DOUBT = 0.01, 0.05
@@ -56,6 +56,17 @@ def check(name: str, statistic: float, null: np.ndarray, a: np.ndarray) -> Check
     """Return the check of a statistic against its values at simulations (n,) of row weights a (n,)."""
     p = _upper_shares(np.append(null, statistic), _with_observation(a))[-1]
     return Check(name, float(statistic), np.asarray(null, float), float(p))
+
+
+def most_unusual(checks: Sequence[Check]) -> Check:
+    """Return the check with the least p-value; of several, that whose statistic is farthest beyond simulations."""
+
+    def rank(each: Check) -> tuple[float, float]:
+        middle, high = np.quantile(each.null, [0.5, 1 - TAIL])
+        width = float(high - middle)
+        return each.p_value, -(each.statistic - float(middle)) / width if width > 0 else 0.0
+
+    return min(checks, key=rank)
 
 
 def combined_p_value(checks: Sequence[Check], a: np.ndarray) -> float:

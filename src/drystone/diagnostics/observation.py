@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from drystone._arrays import as_integer
 from drystone.diagnostics.credible_sets import CredibleSet, credible_set
 from drystone.diagnostics.disagreement import Disagreement, disagreement
 from drystone.diagnostics.in_distribution import InDistribution, in_distribution
@@ -128,7 +129,7 @@ def posterior_at(
         draws: of the posterior.
         seed: same seed, same result.
     """
-    y = posterior.one_observation(y_o)
+    y, draws = posterior.one_observation(y_o), as_integer("draws", draws, 2)
     answers: dict[str, Any] = {}
     missing = []
     if posterior.reference is None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy
-from drystone.diagnostics.null import ALARM, DOUBT, Check, check, combined_p_value
+from drystone.diagnostics.null import ALARM, DOUBT, Check, check, combined_p_value, most_unusual
 from drystone.table.inputs import spread_or_one
 
 __all__ = ["Predictive", "Summary", "predictive"]
@@ -64,7 +64,7 @@ class Predictive:
         return np.quantile(self.simulated, [0.05, 0.95], axis=0).T
 
     def __str__(self) -> str:
-        most = min(self.checks, key=lambda each: each.p_value)
+        most = most_unusual(self.checks)
         if self.p_value >= DOUBT:
             return f"Data simulated from the posterior look like the observation (p = {self.p_value:.2g})."
         strength = "do not look" if self.alarm else "hardly look"

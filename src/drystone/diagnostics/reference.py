@@ -10,14 +10,14 @@ import numpy as np
 
 from drystone._arrays import entropy_of, rows_of_data
 from drystone.diagnostics.density_places import truth_places
-from drystone.diagnostics.member_views import MemberViews, heaviest_members, member_views
+from drystone.diagnostics.member_views import MemberViews, heaviest_members, likelihoods_by_weight, member_views
 from drystone.diagnostics.neighbors import Neighbors
 from drystone.diagnostics.residuals import Residuals
 
 if TYPE_CHECKING:
     from drystone.posterior import StackedPosterior
 
-__all__ = ["Reference", "reference_of"]
+__all__ = ["Reference", "from_median", "reference_of"]
 
 # Reference rows that members are asked at: enough for p-values down to 1/300 with half of them.
 ROWS = 600
@@ -111,42 +111,58 @@ class Reference:
     def patterns(self) -> tuple[Neighbors, Residuals, np.ndarray]:
         """How members differ at the first half, given their means, and how unusual that is at the second."""
         cloud, held = self.halves
-        means, differences = self.views.means, self._pattern(self.views, list(self._log_evidence.values()))
+        means, differences = self.views.means, _finite(self.views.differences)
         scores = Neighbors(differences[cloud])
         whitened = scores.whitened(differences)
         residuals = Residuals(means[cloud], whitened[cloud])
         return scores, residuals, residuals.distance(means[held], whitened[held])
 
-    def unusual_pattern(self, y: np.ndarray, views: MemberViews) -> float:
-        """Return how unusual the differences among members are at an observation (1, ...), for their means."""
+    def unusual_pattern(self, views: MemberViews) -> float:
+        """Return how unusual the differences among members are at one observation, for their means."""
         scores, residuals, _ = self.patterns
-        evidence = [np.array([value]) for _, _, value in self.log_evidence_of(y)]
-        return float(residuals.distance(views.means, scores.whitened(self._pattern(views, evidence)))[0])
+        return float(residuals.distance(views.means, scores.whitened(_finite(views.differences)))[0])
 
-    @staticmethod
-    def _pattern(views: MemberViews, log_evidence: list[np.ndarray]) -> np.ndarray:
-        """Return all differences among members at n rows: of posteriors and, of likelihoods, in log evidence."""
-        columns = [views.differences]
-        if len(log_evidence) > 1:
-            with np.errstate(invalid="ignore"):
-                columns.append(np.stack(log_evidence[:-1], -1) - np.mean(log_evidence, 0)[:, None])
-        # Members that all exclude the data agree; one that alone does so differs as much as can be.
-        return np.nan_to_num(np.concatenate(columns, -1), nan=0.0, posinf=FAR, neginf=-FAR)
+    @cached_property
+    def evidence_differences(self) -> tuple[Residuals, np.ndarray]:
+        """How log evidences differ at the first half, given members' means; how unusual that is at the second."""
+        cloud, held = self.halves
+        means, differences = self.views.means, from_median(list(self._log_evidence.values()))
+        residuals = Residuals(means[cloud], differences[cloud])
+        return residuals, residuals.distance(means[held], differences[held])
+
+    def unusual_evidence(self, y: np.ndarray, views: MemberViews) -> float:
+        """Return how unusual the differences among log evidences are at an observation (1, ...)."""
+        differences = from_median([member.log_evidence(y)[0] for _, member in self.with_evidence])
+        return float(self.evidence_differences[0].distance(views.means, differences)[0])
+
+    def log_evidence_of(self, y: np.ndarray) -> Iterator[tuple[str, np.ndarray, float]]:
+        """Yield name, log evidence at the rows, (n,), and at an observation, of likelihoods with weight."""
+        in_use = {self.posterior.members[k].name for k in self.members}
+        for name, member in self.with_evidence:
+            if name in in_use:
+                yield name, self._log_evidence[name], float(member.log_evidence(y)[0][0])
+
+    @cached_property
+    def with_evidence(self) -> list[tuple[str, Any]]:
+        """Names and members that are normalized likelihoods, the heaviest first, with weight or not."""
+        chosen = (self.posterior.members[k] for k in likelihoods_by_weight(self.posterior, self.y))
+        return [(member.name, member.posterior) for member in chosen]
 
     @cached_property
     def _log_evidence(self) -> dict[str, np.ndarray]:
-        return {name: member.log_evidence(self.y)[0] for name, member in self._with_evidence()}
+        return {name: member.log_evidence(self.y)[0] for name, member in self.with_evidence}
 
-    def log_evidence_of(self, y: np.ndarray) -> Iterator[tuple[str, np.ndarray, float]]:
-        """Yield name, log evidence at the rows, (n,), and at an observation, of the members that have one."""
-        for name, member in self._with_evidence():
-            yield name, self._log_evidence[name], float(member.log_evidence(y)[0][0])
 
-    def _with_evidence(self) -> Iterator[tuple[str, Any]]:
-        for k in self.members:
-            member = self.posterior.members[k]
-            if member.normalized_in_y and member.has("log_evidence"):
-                yield member.name, member.posterior
+def _finite(differences: np.ndarray) -> np.ndarray:
+    """Return differences: members that all exclude the data agree; one that alone does so is as far as can be."""
+    return np.nan_to_num(differences, nan=0.0, posinf=FAR, neginf=-FAR)
+
+
+def from_median(log_evidence: list[np.ndarray]) -> np.ndarray:
+    """Return log evidences (n,) of L members less their median, (n, L): one hopeless member moves no other."""
+    values = np.stack(log_evidence, -1)
+    with np.errstate(invalid="ignore"):
+        return _finite(values - np.median(values, -1, keepdims=True))
 
 
 def reference_of(posterior: StackedPosterior, seed: int = 0) -> Reference:

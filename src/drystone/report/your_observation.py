@@ -131,8 +131,9 @@ def _on_members(here: PosteriorAt) -> Answer:
         return Answer(question, "unknown", "Not checked", _missing(here, "No disagreement"))
     note = (
         "The (Jensen–Shannon) distance is 0 if all say the same. The pattern is large where members differ from "
-        "each other in ways in which they do not at simulations with such parameters. More than at simulations "
-        "means that at least some are wrong here."
+        "each other in ways in which they do not at simulations with such parameters. Likelihoods also say how "
+        "probable the data are (the evidence), and may differ in that. More than at simulations means that at "
+        "least some are wrong here."
     )
     table = _checks("Disagreement of members", "statistic", found.checks)
     return Answer(question, *_tone(found.p_value), str(found), table, note)
@@ -153,7 +154,7 @@ def _on_set(here: PosteriorAt) -> Answer:
         text += " This holds for observations like the simulations, which yours is not."
     text = " ".join([text, *(sentence for sentence in here.missing if sentence.startswith("The set"))])
     tone = "worse" if unlike else "better" if bounded else "mixed"
-    mark = "Not here" if unlike else "In this set" if bounded else "Unbounded"
+    mark = "No guarantee" if unlike else "In this set" if bounded else "Unbounded"
     note = (
         "The set is where the stacked density exceeds a threshold, such that it would have held the truth of that "
         "share of simulations. Bad networks make it large, not wrong. Its extent in each parameter stands in the "
