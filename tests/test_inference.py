@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import drystone as ds
+from drystone._files import read_sealed_json, write_sealed_json
 from drystone.inference import one_call as module
 from helpers.tiny_inference import ROWS, shrink
 
@@ -151,6 +152,20 @@ def test_a_directory_is_continued_and_refused_to_others(inferred, rows, director
     for change in ({"seed": 1}, {"epochs": 3}, {"prior": narrower}):
         with pytest.raises(ds.StaleError, match="the inference in"):
             ds.infer(*rows, directory=copy, **{**OPTIONS, **change})
+
+
+def test_tables_of_an_earlier_version_are_made_again(rows, tmp_path):
+    options = {**OPTIONS, "epochs": 3, "target": "posterior", "test": simulate(100, 4)}
+    first = ds.infer(*rows, directory=tmp_path, **options)
+    # They had shared points at the test rows whatever was stacked, and their record said nothing of that.
+    shutil.rmtree(tmp_path / "test")
+    ds.tabulate(first.members, *simulate(100, 4), points=5, prior=BOX, directory=tmp_path / "test")
+    record, _ = read_sealed_json(tmp_path / "made_of.json")
+    write_sealed_json(tmp_path / "made_of.json", {key: value for key, value in record.items() if key != "tables"})
+    again = ds.infer(*rows, directory=tmp_path, **options)
+    assert_same(first, again, rows[1][0])
+    assert again.test is not None
+    assert "points" not in again.test.gives
 
 
 def test_further_members_in_a_directory_end_where_they_would_have_from_the_start(rows, tmp_path):

@@ -1,9 +1,13 @@
 """A kill, a full disk or a broken one at any event of any verb loses nothing, and the verb can be repeated."""
 
+import importlib
+import os
 import re
 import shutil
+import tempfile
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +17,7 @@ from drystone import StaleError
 from drystone._files import replacing
 from drystone.cli.demo import Size
 from drystone.cli.main import main
-from drystone.inference import one_call
+from drystone.inference import one_call, refinement
 from drystone.inference.results import FIT, MADE_OF, NORMALIZER, STACKING, TEST, settle
 from drystone.likelihood import proposal
 from drystone.runs import Run
@@ -22,6 +26,7 @@ from drystone.runs.manifest import Manifest
 from helpers import tiny_run as tiny
 from helpers.faults import Killed, injected
 from helpers.killing import contents
+from helpers.remembered import remember
 from helpers.tiny_inference import ROWS, shrink
 
 LIKELIHOODS = ("--target", "likelihood", "--members", "2", "--epochs", "2", "--workers", "1")
@@ -44,7 +49,7 @@ class Case:
         old_report: Whether it has a report, of something else.
         lengthy: Whether it takes seconds, so that the fast test has two faults.
         events: Least number of file-system events; fewer would mean that the harness misses some.
-        stride: In the slow test one fault at each so many-th event, if it is not 1; all faults at every event.
+        parts: Tests that the faults of all events are shared by, so that several processes can have them.
     """
 
     words: tuple[str, ...] = ()
@@ -55,7 +60,7 @@ class Case:
     old_report: bool = False
     lengthy: bool = False
     events: int = 4
-    stride: int = 1
+    parts: int = 1
 
 
 WHOLE = ("simulations.zarr", "members", "table.zarr", "table.json", "fits", "manifest.json")
@@ -72,7 +77,7 @@ VERBS = {
     "tabulate": Case(absent=WHOLE[2:5], stages=("tabulate", "fits")),
     "tabulate other": Case(("--draws", "13")),
     "tabulate force": Case(("--force",)),
-    "tabulate likelihoods": Case(likelihoods=True, lengthy=True, events=300, stride=11),
+    "tabulate likelihoods": Case(likelihoods=True, lengthy=True, events=300, parts=4),
     "stack": Case(absent=("fits",), stages=("fits",)),
     "stack force": Case(("--force",)),
     "stack other": Case(("--name", "log", "--form", "mixture(concentration=1.5)")),
@@ -80,12 +85,20 @@ VERBS = {
     "compare": Case(events=2),
     "report": Case(lengthy=True),
     "report again": Case(old_report=True, lengthy=True),
-    "infer": Case((*ONE, "--target", "posterior"), ("inference",), lengthy=True, events=150, stride=2),
-    "infer both": Case(ONE, ("inference",), lengthy=True, events=300, stride=7),
-    "infer files": Case((*FILES, *ONE, "--target", "posterior"), (*WHOLE, "config.toml"), lengthy=True, stride=5),
-    "infer further": Case(("--members", "2", *ONE[2:]), inferred=True, lengthy=True, events=300, stride=7),
-    "refine": Case(REFINE, lengthy=True, events=80, stride=2),
-    "demo": Case(("--workers", "1"), (*WHOLE, "config.toml"), lengthy=True, events=300, stride=7),
+    "infer": Case((*ONE, "--target", "posterior"), ("inference",), lengthy=True, events=150, parts=4),
+    "infer both": Case(ONE, ("inference",), lengthy=True, events=300, parts=4),
+    "infer files": Case((*FILES, *ONE, "--target", "posterior"), (*WHOLE, "config.toml"), lengthy=True, parts=4),
+    "infer further": Case(("--members", "2", *ONE[2:]), inferred=True, lengthy=True, events=300, parts=8),
+    "refine": Case(REFINE, lengthy=True, events=80),
+    "demo": Case(("--workers", "1"), (*WHOLE, "config.toml"), lengthy=True, events=300, parts=8),
+}
+# What takes long and writes no file, by module.
+REMEMBERED = {
+    "drystone.inference.one_call": ("better_form", "advise", "compare"),
+    "drystone.inference.refinement": ("local_calibration",),
+    "drystone.tabulation.workers": ("tabulate_rows",),
+    "drystone.training.refit": ("_again",),
+    "drystone.training.train": ("run",),
 }
 RESULTS = tuple(f"inference/{each}" for each in (STACKING, TEST, NORMALIZER, MADE_OF, FIT))
 PARTS = ("simulations.zarr", "members", "likelihoods", "table.zarr", "fits", "report.html", *RESULTS)
@@ -240,10 +253,8 @@ def some(count, lengthy):
     return [(n, FAULTS[i % len(FAULTS)]) for i, n in enumerate(moments)]
 
 
-def every(count, stride):
-    if stride == 1:
-        return [(n, fault) for n in range(1, count + 1) for fault in FAULTS]
-    return [(n, FAULTS[i % len(FAULTS)]) for i, n in enumerate(range(1, count + 1, stride))]
+def every(count):
+    return [(n, fault) for n in range(1, count + 1) for fault in FAULTS]
 
 
 # Those that take long are left to the slow test.
@@ -253,15 +264,40 @@ def test_a_fault_loses_nothing_and_the_verb_can_be_repeated(originals, tmp_path,
     check_case(originals, tmp_path, capsys, name, lambda count: some(count, lengthy))
 
 
-def page_without_pictures(path, *, comparison, advice, **_):
+def page_without_pictures(path, *, comparison=None, advice=(), notes=(), **_):
     """The numbers of a report: its pictures take longer than an inference, and `report` has faults of its own."""
     with replacing(path) as temporary:
-        temporary.write_text(comparison.frame.to_csv() + "\n".join(advice))
+        temporary.write_text("\n".join([*advice, *notes, "" if comparison is None else comparison.frame.to_csv()]))
     return path
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", VERBS)
-def test_a_fault_at_every_event_loses_nothing(originals, tmp_path, capsys, monkeypatch, name):
+@pytest.fixture
+def quickly(monkeypatch):
+    """Let only the files be made at each fault: what is computed is remembered, and pages have no pictures."""
     monkeypatch.setattr(one_call, "write", page_without_pictures)
-    check_case(originals, tmp_path, capsys, name, lambda count: every(count, VERBS[name].stride))
+    monkeypatch.setattr(one_call.Inference, "_observations", lambda *_: [])
+    monkeypatch.setattr(refinement.Refinement, "at", lambda *_, **__: None)
+    monkeypatch.setattr("drystone.report.write", page_without_pictures)
+    # Nothing but this process is killed, so that the system has what it wrote.
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    for module, names in REMEMBERED.items():
+        remember(monkeypatch, importlib.import_module(module), *names)
+
+
+@pytest.fixture
+def in_memory(tmp_path, originals):
+    """A directory with the arrays, in memory if the system has such."""
+    memory = Path("/dev/shm")
+    usable = memory.is_dir() and os.access(memory, os.W_OK)
+    with tempfile.TemporaryDirectory(dir=memory if usable else tmp_path, prefix="drystone-faults-") as directory:
+        for path in tmp_path.glob("*.npy"):
+            shutil.copy(path, directory)
+        yield Path(directory)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.parametrize(("name", "part"), [(name, part) for name in VERBS for part in range(VERBS[name].parts)])
+def test_a_fault_at_every_event_loses_nothing(originals, in_memory, capsys, name, part):
+    parts = VERBS[name].parts
+    check_case(originals, in_memory, capsys, name, lambda count: every(count)[part::parts])

@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
+from drystone._files import locked
 from drystone.cli.main import main
-from drystone.runs.run import locked
 from helpers.tables import make_table
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import drystone as ds
 from drystone.cli.main import main
+from drystone.inference import one_call as inference
 from drystone.runs import Run
 from drystone.runs.config import Config, Simulate
 from helpers.tiny_inference import ROWS, shrink
@@ -94,3 +95,15 @@ def test_bounds_that_are_no_numbers_are_refused(tmp_path, files, capsys):
     options, _ = files
     assert main(["infer", str(tmp_path), *options[:4], "--lower=a,b", "--upper=2,3"]) == 2
     assert "--lower must be numbers" in capsys.readouterr().err
+
+
+def test_what_is_wrong_is_said_before_any_work_and_leaves_no_settings(tmp_path, files, capsys, monkeypatch):
+    monkeypatch.setattr(inference, "train", None)
+    options, _ = files
+    np.save(tmp_path / "three.npy", np.zeros(3))
+    run = tmp_path / "mine"
+    assert main(["infer", str(run), *options[:4], "--lower=0,0", "--upper=2,3"]) == 1
+    assert "must lie in the support of `prior`" in capsys.readouterr().err
+    assert main(["infer", str(run), *options, "--at", str(tmp_path / "three.npy")]) == 1
+    assert "`at` must be one observation of shape (2,); got shape (3,)" in capsys.readouterr().err
+    assert not (run / "config.toml").exists()

@@ -92,3 +92,12 @@ def test_code_of_a_run_is_not_imported_unless_trusted(tmp_path, capsys):
     Config(Simulate("somewhere:Task", 100, ROWS, 30)).write(Run(tmp_path).config_file)
     assert main(["refine", str(tmp_path), "--at", observed(tmp_path, [0.0])]) == 1
     assert "add --trust" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["..npy", "...npy"])
+def test_an_observation_whose_name_leads_elsewhere_is_refused(run, tmp_path, name, capsys):
+    np.save(tmp_path / name, np.zeros(2))
+    before = sorted(run.path.rglob("*"))
+    assert main(["refine", str(run.path), "--at", str(tmp_path / name)]) == 2
+    assert f"must have a name that a directory can have; got {name!r}" in capsys.readouterr().err
+    assert sorted(run.path.rglob("*")) == before

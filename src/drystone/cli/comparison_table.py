@@ -41,7 +41,7 @@ def render(evaluation: Evaluation) -> str:
     shown = [metric for metric in COLUMNS if metric in comparison]
     K = len(next(iter(comparison.fits.values())).names)
     labels = {BEST: f"best of {counted(K, 'member')}", UNIFORM: "uniform weights"}
-    labels |= {name: f"stacked: {name}" for name in comparison.fits}
+    labels |= {name: name if name == "stacked" else f"stacked: {name}" for name in comparison.fits}
     width = max([GAP, *(2 + len(str(gap)) for gap in gaps.values())]) if gaps else 0
     heading = f"{'':<{LABEL}}{'nats from exact' if gaps else '':>{width}}"
     lines = [heading + "".join(f"{COLUMNS[metric][0]:>{WIDTH}}" for metric in shown)]

@@ -96,7 +96,7 @@ def settings(quick: bool = False) -> Size:
 
     if quick:
         return Size(Config(Simulate("two_moons", 1_800, 200, 200, seed=1)), members=2, epochs=20)
-    return Size(Config(Simulate("two_moons", 10_000, 1_000, 500, seed=1)), members=4, epochs=1000)
+    return Size(Config(Simulate("two_moons", 8_000, 1_000, 500, seed=2)), members=4, epochs=1000)
 
 
 @contextmanager

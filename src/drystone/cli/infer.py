@@ -84,8 +84,10 @@ def infer(
     again, and ends with the same numbers; with --minutes, the members that finish in time depend on the machine.
     """
     import drystone as ds
+    from drystone._arrays import rows_of_data
     from drystone.cli.comparison_table import render
     from drystone.inference import MEMBERS
+    from drystone.inference.inputs import one_row
     from drystone.runs import Run, outputs
     from drystone.runs.imported import read_npy
     from drystone.runs.run import INFERENCE
@@ -107,8 +109,6 @@ def infer(
         if files is not None:
             simulations = files
             prior, names = bounds(lower, upper), _names(parameters)
-            if not run.config_file.exists():  # so that later commands know the prior
-                run.config.changed("train", lower=tuple(prior[0]), upper=tuple(prior[1])).write(run.config_file)
         else:
             config = configuration(run)
             loaded = outputs.load_simulations(run, config)
@@ -116,6 +116,8 @@ def infer(
             prior = prior_of(config, trust)
             names = parameters_of(config, loaded, trust)
             task = load_task(config, trust) if config.simulate.task else None
+        if observation is not None:  # now rather than after the training
+            observation = one_row("at", observation, rows_of_data("y", simulations[1]))
         inference = ds.infer(
             *simulations,
             prior=prior,
@@ -130,6 +132,10 @@ def infer(
             workers=workers,
             client=client,
         )
+        if files is not None and not run.config_file.exists():
+            # So that later commands know the prior: now that it is known to be that of the simulations.
+            low, high = bounds(lower, upper)
+            run.config.changed("train", lower=tuple(low), upper=tuple(high)).write(run.config_file)
         evaluation = evaluate(inference, None)
         words = [word for word in click.get_current_context().command_path.split() if word]
         report = inference.report(

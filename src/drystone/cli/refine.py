@@ -85,6 +85,8 @@ def refine(
 
     if (theta is None) != (y is None):
         raise click.UsageError("--theta and --y must be given together.")
+    if at.stem in (".", ".."):  # names of directories, which its files would land in
+        raise click.UsageError(f"--at must have a name that a directory can have; got {at.name!r}.")
     observed = read_npy(at)
     run = Run(directory)
     with run.opened(), cluster_client(cluster, workers) as client, run.timed("refine"):

@@ -7,11 +7,9 @@ learning rates of the first training: weights and certificate are those of the m
 
 from __future__ import annotations
 
-import math
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,20 +17,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_numpy, frozen, rows_of_data
+from drystone._arrays import as_integer, as_numpy, rows_of_data
 from drystone._defaults import EPOCHS, LOG_Y, SEED
-from drystone._files import remove
+from drystone._files import remove, working_in
 from drystone._messages import counted, html_list
-from drystone._parallel import Executor
+from drystone._parallel import Executor, cores
 from drystone._resume import Record, continue_or_start, digest_array
 from drystone.advice import Advice, advise
 from drystone.comparison import Comparison, compare
 from drystone.diagnostics import PosteriorAt
 from drystone.diagnostics.reference import FEWEST_ROWS
-from drystone.errors import ConvergenceWarning, StackingError
-from drystone.estimate import Estimate, mean_over_rows, split_folds
-from drystone.forms import Form, Mixture, Product
-from drystone.forms.cross_fitted import CrossFitted
+from drystone.errors import StackingError
+from drystone.estimate import Estimate, mean_over_rows
+from drystone.inference.choice import better_form
+from drystone.inference.inputs import check_prior, one_row
 from drystone.inference.results import (
     FIT,
     NORMALIZER,
@@ -40,19 +38,21 @@ from drystone.inference.results import (
     TEST,
     install,
     made_of,
+    refuse_links,
     working_directory,
 )
 from drystone.posterior import StackedPosterior
 from drystone.report import Observation, observe, write
 from drystone.runs.normalizer import RunNormalizer
 from drystone.simulation.prior import as_prior
-from drystone.stacking import Stacking, stack
+from drystone.stacking import Stacking
 from drystone.table import Table
+from drystone.table.inputs import unique_names
 from drystone.tabulation import tabulate
 from drystone.tasks import Task
 from drystone.training import Ensemble, train
 from drystone.training.augmentation import Augment
-from drystone.training.inputs import simulations
+from drystone.training.inputs import further_simulations, simulations
 from drystone.training.warp import LogY
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ MEMBERS = 8
 SHARE, LEAST, MOST = 0.1, 200, 2000
 # A likelihood describes every column of y, also those that say nothing of θ: with more it is left to posteriors.
 WIDE = 100
-# Shared points per row, at which products are normalized, and folds of the cross-validation.
-POINTS, FOLDS = 1000, 5
+# Shared points per row, at which products are normalized.
+POINTS = 1000
 # Processor time of the advice, in seconds, and test rows that a report shows.
 ADVICE_SECONDS, ROWS_SHOWN = 10.0, 2
 # Shares of a time budget for training: refitting takes about as long again, and the rest is for the table.
@@ -144,139 +144,149 @@ def infer(
         raise ValueError(f"`target` must be 'both', 'posterior' or 'likelihood'; got {target!r}.")
     if minutes is not None and not minutes > 0:
         raise ValueError(f"`minutes` must be positive, or None; got {minutes}.")
+    seed, members = as_integer("seed", seed, 0), as_integer("members", members)
     theta, y = simulations(theta, rows_of_data("y", y), structured=embedding is not None)
-    # What is wrong with the prior is said now rather than after the training.
-    sizes = as_prior(prior).sample(1, np.random.default_rng(0)).shape[1], theta.shape[1]
-    if sizes[0] != sizes[1]:
-        raise ValueError(
-            f"`prior` must be of the {counted(sizes[1], 'parameter')} of `theta`; it has {sizes[0]}. Bounds are "
-            "two sequences with a number per parameter: prior=([0, 0], [1, 1])."
-        )
+    # What is wrong with other arguments is said now rather than after the training.
+    check_prior(prior, theta)
+    unique_names("parameters", parameters, theta.shape[1], "theta")
+    if test is not None:
+        if not isinstance(test, tuple | list) or len(test) != 2:
+            raise TypeError(f"`test` must be simulations (theta, y), or None; got {type(test).__name__}.")
+        test = further_simulations("test", *test, theta, y)
     first, rows = split_rows(len(theta), seed)
-    home = None if directory is None else Path(directory)
-    if home is not None:
-        home.mkdir(parents=True, exist_ok=True)
-        settings = {"seed": seed, "log_y": log_y, "epochs": epochs, "target": target}
-        record = Record(settings, inputs_of(theta, y, prior))
-        continue_or_start(home / RECORD, record, f"the inference in {home}", "Use another directory.")
+    with working_in(directory, own=True):
+        home = None if directory is None else Path(directory)
+        if home is not None:
+            refuse_links(home, (MEMBERS_IN, LIKELIHOODS_IN, REFITTED_IN))
+            settings = {"seed": seed, "log_y": log_y, "epochs": epochs, "target": target}
+            record = Record(settings, inputs_of(theta, y, prior))
+            continue_or_start(home / RECORD, record, f"the inference in {home}", "Use another directory.")
 
-    def within(name: str) -> Path | None:
-        return None if home is None else home / name
+        def within(name: str) -> Path | None:
+            return None if home is None else home / name
 
-    def trained(kind: Literal["posterior", "likelihood"], prefix: str) -> Ensemble[Any]:
-        return train(
-            theta[first],
-            y[first],
-            target=kind,
-            members=members,
-            minutes=None if minutes is None else minutes * _share(kind, target),
-            seed=seed,
-            prior=prior,
-            validation=(theta[rows], y[rows]),
-            log_y=log_y,
-            embedding=embedding,
-            augment=augment,
-            engine="compiled" if embedding is None else "torch",
-            epochs=epochs,
-            workers=workers,
-            client=client,
-            directory=within(prefix),
-            progress=progress,
-        )
+        def trained(kind: Literal["posterior", "likelihood"], prefix: str) -> Ensemble[Any]:
+            return train(
+                theta[first],
+                y[first],
+                target=kind,
+                members=members,
+                minutes=None if minutes is None else minutes * _share(kind, target),
+                seed=seed,
+                prior=prior,
+                validation=(theta[rows], y[rows]),
+                log_y=log_y,
+                embedding=embedding,
+                augment=augment,
+                engine="compiled" if embedding is None else "torch",
+                epochs=epochs,
+                workers=workers,
+                client=client,
+                directory=within(prefix),
+                progress=progress,
+            )
 
-    posteriors = trained("posterior", MEMBERS_IN) if target != "likelihood" else None
-    likelihoods, notes = None, []
-    unsuitable = _unsuitable(y, embedding is not None) if target == "both" else ""
-    if unsuitable:
-        notes.append(f"No likelihoods were trained: {unsuitable}")
-    elif target != "posterior":
-        try:
-            likelihoods = trained("likelihood", LIKELIHOODS_IN)
-        except StackingError:  # files that are damaged, or of other settings
-            raise
-        except ValueError as error:
-            if target == "likelihood":
+        posteriors = trained("posterior", MEMBERS_IN) if target != "likelihood" else None
+        likelihoods, notes = None, []
+        unsuitable = _unsuitable(y, embedding is not None) if target == "both" else ""
+        if unsuitable:
+            notes.append(f"No likelihoods were trained: {unsuitable}")
+        elif target != "posterior":
+            try:
+                likelihoods = trained("likelihood", LIKELIHOODS_IN)
+            except StackingError:  # files that are damaged, or of other settings
                 raise
-            notes.append(f"No likelihoods were trained: {error}")
-    posteriors, likelihoods = (None if e is None or not len(e) else e for e in (posteriors, likelihoods))
-    if posteriors is None and likelihoods is None:
-        raise RuntimeError("every member diverged in training: look for outliers in `theta` and `y`.")
+            except ValueError as error:
+                if target == "likelihood":
+                    raise
+                notes.append(f"No likelihoods were trained: {error}")
+        posteriors, likelihoods = (None if e is None or not len(e) else e for e in (posteriors, likelihoods))
+        if posteriors is None and likelihoods is None:
+            raise RuntimeError("every member diverged in training: look for outliers in `theta` and `y`.")
 
-    normalizer = _normalizer(posteriors, theta[rows], y[rows], prior, seed)
-    held_out = members_by_name(posteriors, likelihoods, normalizer, prior)
-    options = {"seed": seed, "parameters": parameters, "points": POINTS, "prior": prior, "client": client}
-    place = None if home is None else working_directory(home, made_of(held_out, normalizer))
+        normalizer = _normalizer(posteriors, theta[rows], y[rows], prior, seed)
+        held_out = members_by_name(posteriors, likelihoods, normalizer, prior)
+        # An embedding is the user's code, which may not be made for threads; on a cluster each worker has one.
+        threads = (workers or cores()) if embedding is None and client is None else 1
+        options = {"seed": seed, "parameters": parameters, "prior": prior, "client": client, "threads": threads}
+        place = None if home is None else working_directory(home, made_of(held_out, normalizer))
 
-    def tabulated(name: str, members: Mapping[str, Any], theta: np.ndarray, y: np.ndarray) -> Table:
-        directory = None if place is None else place / name
-        table = tabulate(members, theta, y, directory=directory, **options)
-        if directory is not None:
-            remove(directory / "table.parts")  # a process that was killed may have left them
-        return table
+        def tabulated(
+            name: str, members: Mapping[str, Any], rows: tuple[np.ndarray, np.ndarray], points: int
+        ) -> Table:
+            directory = None if place is None else place / name
+            table = tabulate(members, *rows, directory=directory, points=points, **options)
+            if directory is not None:
+                remove(directory / "table.parts")  # a process that was killed may have left them
+            return table
 
-    table = tabulated(STACKING, held_out, theta[rows], y[rows])
-    fit, crossed, choice = _chosen(table, prior, seed)
-    notes.append(choice)
+        stacking = theta[rows], y[rows]
+        table = tabulated(STACKING, held_out, stacking, POINTS)
+        fit, crossed, choice = better_form(table, prior, seed)
+        notes.append(choice)
+        # Points take half of the time of a table, and not every form needs them.
+        points_of_test = POINTS if fit.form.requires("log_q") == "points" else 0
 
-    alone = table.log_q.mean(1)
-    used = {*fit.member_weights, *normalizer.proposal, table.names[int(np.nanargmax(alone))]}
+        alone = table.log_q.mean(1)
+        used = {*fit.member_weights, *normalizer.proposal, table.names[int(np.nanargmax(alone))]}
 
-    def again(ensemble: Ensemble[Any] | None, embedding: Callable[[], nn.Module] | None) -> Ensemble[Any] | None:
-        names = [] if ensemble is None else [name for name in ensemble.names if name in used]
-        if ensemble is None or not names:
-            return None
-        refitted = ensemble.refit(
-            theta,
-            y,
-            names,
-            within(REFITTED_IN),
-            embedding=embedding,
-            augment=augment,
-            workers=workers,
-            client=client,
-            progress=progress,
-        )
-        return no_worse(ensemble, refitted, theta[rows], y[rows])
+        def again(
+            ensemble: Ensemble[Any] | None, embedding: Callable[[], nn.Module] | None
+        ) -> Ensemble[Any] | None:
+            names = [] if ensemble is None else [name for name in ensemble.names if name in used]
+            if ensemble is None or not names:
+                return None
+            refitted = ensemble.refit(
+                theta,
+                y,
+                names,
+                within(REFITTED_IN),
+                embedding=embedding,
+                augment=augment,
+                workers=workers,
+                client=client,
+                progress=progress,
+            )
+            return no_worse(ensemble, refitted, theta[rows], y[rows])
 
-    refitted = members_by_name(again(posteriors, embedding), again(likelihoods, None), normalizer, prior)
-    notes.append(
-        f"Weights and certificate are those of members that {len(rows):,} of the {len(theta):,} simulations were "
-        "held out of; the posterior has the members with weight trained again on all of them."
-    )
-    after = {**held_out, **refitted}
-    if test is None:
-        tested, comparison = None, compare(table, table, {"stacked": crossed})
+        refitted = members_by_name(again(posteriors, embedding), again(likelihoods, None), normalizer, prior)
         notes.append(
-            f"There was no test set: all numbers are of the {len(rows):,} rows that stopped the training, each by "
-            "weights fitted to the other folds, and of the members before they were trained again. What is "
-            "guaranteed at an observation holds for untouched rows; with these it is approximate."
+            f"Weights and certificate are those of members that {len(rows):,} of the {len(theta):,} simulations "
+            "were held out of; the posterior has the members with weight trained again on all of them."
         )
-    else:
-        test = as_numpy(test[0]), rows_of_data("y", test[1])
-        tested = tabulated(TEST, after, *test)
-        comparison = compare(table, tested, {"stacked": fit})
-    if home is not None and place is not None:
-        normalizer.save(place / NORMALIZER)
-        fit.save(place / FIT)
-        install(home, place)
-        if place != home:  # a table above some size stays on disk, and has been moved
-            place = home
-            table = tabulated(STACKING, held_out, theta[rows], y[rows])
-            tested = None if test is None else tabulated(TEST, after, *test)
-    return Inference(
-        posterior=fit.posterior(refitted, reference=_reference(tested, list(fit.member_weights))),
-        fit=fit,
-        members=after,
-        simulations=(theta, y),
-        prior=prior,
-        comparison=comparison,
-        table=table,
-        test=tested,
-        frame=_frame(posteriors, likelihoods),
-        notes=tuple(notes),
-        crossed=crossed,
-        held_out=held_out,
-    )
+        after = {**held_out, **refitted}
+        if test is None:
+            tested, comparison = None, compare(table, table, {"stacked": crossed})
+            notes.append(
+                f"There was no test set: all numbers are of the {len(rows):,} rows that stopped the training, "
+                "each by weights fitted to the other folds, and of the members before they were trained again. "
+                "What is guaranteed at an observation holds for untouched rows; with these it is approximate."
+            )
+        else:
+            tested = tabulated(TEST, after, test, points_of_test)
+            comparison = compare(table, tested, {"stacked": fit})
+        if home is not None and place is not None:
+            normalizer.save(place / NORMALIZER)
+            fit.save(place / FIT)
+            install(home, place)
+            if place != home:  # a table above some size stays on disk, and has been moved
+                place = home
+                table = tabulated(STACKING, held_out, stacking, POINTS)
+                tested = None if test is None else tabulated(TEST, after, test, points_of_test)
+        return Inference(
+            posterior=fit.posterior(refitted, reference=_reference(tested)),
+            fit=fit,
+            members=after,
+            simulations=(theta, y),
+            prior=prior,
+            comparison=comparison,
+            table=table,
+            test=tested,
+            frame=_frame(posteriors, likelihoods),
+            notes=tuple(notes),
+            crossed=crossed,
+            held_out=held_out,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +302,8 @@ class Inference:
         comparison: the stack against the best member and uniform weights: on ``test``, with the refitted members;
             without a test, cross-fitted on the rows that the weights were fitted to, with the members before.
         table: the members before refitting, on the rows that stopped the training and fitted the weights.
-        test: the members after refitting, on the test rows; None without a test.
+        test: the members after refitting, on the test rows; None without a test. It has shared points if the stack
+            is a product.
         frame: a row per member: kind, hyperparameters and course of the training.
         notes: what the user should know.
         crossed: the fit with weights by cross-fitting, for the rows of ``table``.
@@ -393,12 +404,10 @@ class Inference:
         """Return the posterior at the observation, held against the rows that everything is measured on."""
         if isinstance(at, PosteriorAt):
             return at
-        # Without a test these rows fitted the weights; so that no member was trained on them, members before.
-        members = self.held_out if self.test is None else self.members
-        reference = self.measured if self.measured.N >= FEWEST_ROWS else None
-        posterior = self.fit.posterior(members, reference=reference)
-        data = np.asarray(self.measured.y)
-        return posterior.at(as_numpy(at).reshape(data.shape[1:]), simulator=simulator)
+        posterior = self.posterior
+        if self.test is None:  # members before, so that none was trained on the rows, which fitted the weights
+            posterior = self.fit.posterior(self.held_out, reference=_reference(self.table))
+        return posterior.at(one_row("at", at, np.asarray(self.measured.y)), simulator=simulator)
 
     def _observations(self, measured: Table, task: Task | None) -> list[Observation]:
         """Return draws at the first rows, of members that these were held out of."""
@@ -492,42 +501,15 @@ def no_worse(before: Ensemble[Any], after: Ensemble[Any], theta: np.ndarray, y: 
     return Ensemble(members)
 
 
-def _chosen(table: Table, prior: object, seed: int) -> tuple[Stacking, Stacking, str]:
-    """Return the better form by cross-validation, fitted to all rows; the same cross-fitted; and why."""
-    forms: dict[str, Form] = {"mixture": Mixture(), "product": Product(prior=prior)}
-    fold = np.empty(table.N, int)
-    log_q = {name: np.empty(table.N) for name in forms}
-    weights: dict[str, list[np.ndarray]] = {name: [] for name in forms}
-    with warnings.catch_warnings():
-        # A product that does not converge is not taken; it is nothing to warn of.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for f, (fitted, left_out) in enumerate(split_folds(table.N, FOLDS, seed)):
-            fold[left_out] = f
-            for name, form in forms.items():
-                fit = stack(table.select(rows=fitted), form)
-                weights[name].append(fit.weights)
-                log_q[name][left_out] = fit.apply(table.select(rows=left_out)).log_q
-        product = stack(table, forms["product"])
-    gain = mean_over_rows(log_q["product"] - log_q["mixture"], table.row_weights)
-    # A mixture is simpler to draw from: a product has to be better by more than its standard error.
-    name = "product" if product.converged and gain.value > gain.se else "mixture"
-    fit = product if name == "product" else stack(table, forms[name])
-    fit = replace(fit, seconds=math.nan)  # so that reports of equal calls are equal
-    params = {"weights": fit.weights, "fold_weights": frozen(np.stack(weights[name])), "fold": frozen(fold)}
-    crossed = replace(fit, form=CrossFitted(fit.form), params=params)
-    difference = f"{gain.value:+.3f} ± {gain.se:.3f} nats"
-    return fit, crossed, f"Stacked as a {name}: a product gains {difference} over a mixture in cross-validation."
-
-
 def inputs_of(theta: np.ndarray, y: np.ndarray, prior: object) -> dict[str, str | None]:
     """Return digests of the simulations and the prior that an inference is made of."""
     log_prior = as_prior(prior).log_prob(np.asarray(theta, float))
     return {"theta": digest_array(theta), "y": digest_array(y), "prior": digest_array(log_prior)}
 
 
-def _reference(tested: Table | None, names: list[str]) -> Table | None:
-    """Return the test rows with the members of a posterior, if they are enough to check an observation."""
-    return None if tested is None or tested.N < FEWEST_ROWS else tested.select(members=names)
+def _reference(rows: Table | None) -> Table | None:
+    """Return rows to hold an observation against, if there are enough."""
+    return None if rows is None or rows.N < FEWEST_ROWS else rows
 
 
 def _frame(*ensembles: Iterable[Any] | None) -> pd.DataFrame:

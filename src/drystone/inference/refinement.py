@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_integer, as_numpy, rows_of_data
+from drystone._arrays import as_integer, rows_not_in_range, rows_of_data
 from drystone._defaults import SEED
-from drystone._messages import first_few
+from drystone._files import working_in
+from drystone._messages import counted, first_few
 from drystone._parallel import Executor
 from drystone._resume import Record, continue_or_start, digest_array
 from drystone.adapters.member import CheckedMember
@@ -42,8 +43,11 @@ from drystone.diagnostics import PosteriorAt
 from drystone.diagnostics.local_calibration import Change, LocalCalibration, local_calibration
 from drystone.estimate import Estimate, effective_rows, mean_over_rows, split_folds
 from drystone.forms.points import PointForm
+from drystone.inference.choice import FOLDS
+from drystone.inference.inputs import check_prior
 from drystone.inference.local_proposal import LocalProposal, capped_weights, training_weights
-from drystone.inference.one_call import FOLDS, POINTS, Inference
+from drystone.inference.one_call import POINTS, Inference
+from drystone.inference.results import refuse_links
 from drystone.likelihood import normalize
 from drystone.likelihood.normalize import NormalizedMember
 from drystone.posterior import DRAWS, StackedPosterior
@@ -55,6 +59,7 @@ from drystone.table import Table
 from drystone.tabulation import tabulate
 from drystone.training import Ensemble
 from drystone.training.augmentation import Augment
+from drystone.training.inputs import simulations as checked_simulations
 from drystone.training.likelihood import TrainedLikelihood
 from drystone.training.member import TrainedMember
 
@@ -133,75 +138,80 @@ def refine(
     before.fit.form.check_gives("log_q")
     before.fit.form.check_gives("draws")
     y_o = before.one_observation(at)
-    if not np.isfinite(np.asarray(y_o, float)).all():
+    if rows_not_in_range(y_o).size:
         raise ValueError("`at` must be finite: a posterior at NaN or infinite data is nothing to simulate from.")
-    n = as_integer("n", n)
+    n, seed = as_integer("n", n), as_integer("seed", seed, 0)
     if n < FEWEST:
         raise ValueError(f"`n` must be at least {FEWEST}, a fifth of which is held out; got {n}.")
     proposal = LocalProposal(before, y_o, p)
-    home = None if directory is None else Path(directory)
-    if home is not None:
-        home.mkdir(parents=True, exist_ok=True)
-        theta_old, y_old = old
-        inputs = {
-            "theta": digest_array(theta_old),
-            "y": digest_array(y_old),
-            "at": digest_array(np.asarray(y_o, float)),
-            "weights": digest_array(before.fit.weights),
-            "prior": digest_array(p.log_prob(theta_old)),
-        }
-        record = Record({"n": n, "seed": seed, "members": list(before.fit.names)}, inputs)
-        continue_or_start(home / "refinement.json", record, f"the refinement in {home}", "Use another directory.")
-    made = simulate(
-        simulator,
-        proposal,
-        n=n,
-        seed=_child(seed, 0),
-        workers=workers or 1,
-        directory=home,
-        client=client,
-    )
-    new = made.theta, made.y.reshape(len(made.y), *y_o.shape[1:])
-    first = len(new[0]) - min(round(HELD_OUT * len(new[0])), MOST_HELD_OUT)
-    training, held_out = (new[0][:first], new[1][:first]), (new[0][first:], new[1][first:])
+    with working_in(directory, own=True):
+        home = None if directory is None else Path(directory)
+        if home is not None:
+            refuse_links(home, ("refitted", "simulations.zarr", "simulations.blocks"))
+            theta_old, y_old = old
+            inputs = {
+                "theta": digest_array(theta_old),
+                "y": digest_array(y_old),
+                "at": digest_array(np.asarray(y_o, float)),
+                "weights": digest_array(before.fit.weights),
+                "prior": digest_array(p.log_prob(theta_old)),
+            }
+            record = Record({"n": n, "seed": seed, "members": list(before.fit.names)}, inputs)
+            what, remedy = f"the refinement in {home}", "Use another directory."
+            continue_or_start(home / "refinement.json", record, what, remedy)
+        made = simulate(
+            simulator,
+            proposal,
+            n=n,
+            seed=_child(seed, 0),
+            workers=workers or 1,
+            directory=home,
+            client=client,
+        )
+        if made.y[0].size != y_o.size:
+            sizes = f"{counted(y_o.size, 'number')} per row of theta; got {made.y[0].size}"
+            raise ValueError(f"`simulator` must return data like the observation, {sizes}.")
+        new = made.theta, made.y.reshape(len(made.y), *y_o.shape[1:])
+        first = len(new[0]) - min(round(HELD_OUT * len(new[0])), MOST_HELD_OUT)
+        training, held_out = (new[0][:first], new[1][:first]), (new[0][first:], new[1][first:])
 
-    options = {"draws": DRAWS_OF_RANKS, "seed": _child(seed, 1)}
-    calibration_before = local_calibration(before, *held_out, proposal.log_ratio, **options)
-    a = capped_weights(calibration_before.log_normalizer - proposal.log_ratio(held_out[0]))
-    members, notes = _trained_again(
-        before, old, training, held_out, proposal, seed=seed,
-        settings={
-            "directory": None if home is None else home / "refitted", "augment": augment, "workers": workers,
-            "client": client, "progress": progress,
-        },
-        embedding=embedding,
-    )  # fmt: skip
-    points = POINTS if isinstance(before.fit.form, PointForm) else 0
-    table = tabulate(
-        members, *held_out, draws=0, seed=seed, parameters=before.fit.parameters, row_weights=a, points=points,
-        prior=p if points else None, client=client,
-    )  # fmt: skip
-    fit, on_weights = _weights(before.fit, table, seed)
-    posterior = fit.posterior(members, before.reference)
-    posterior.set_default_x(y_o)
-    calibration = local_calibration(posterior, *held_out, proposal.log_ratio, **options)
-    difference = calibration.log_score - calibration_before.log_score
-    if home is not None:
-        fit.save(home / "fit.json")
-    return Refinement(
-        posterior=posterior,
-        fit=fit,
-        members=members,
-        before=before,
-        y=y_o[0],
-        simulations=new,
-        held_out=len(held_out[0]),
-        gain=mean_over_rows(difference, np.full(len(difference), 1 / len(difference))),
-        calibration_before=calibration_before,
-        calibration=calibration,
-        notes=(*notes, on_weights),
-        inference=inference if isinstance(inference, Inference) else None,
-    )
+        options = {"draws": DRAWS_OF_RANKS, "seed": _child(seed, 1)}
+        calibration_before = local_calibration(before, *held_out, proposal.log_ratio, **options)
+        a = capped_weights(calibration_before.log_normalizer - proposal.log_ratio(held_out[0]))
+        members, notes = _trained_again(
+            before, old, training, held_out, proposal, seed=seed,
+            settings={
+                "directory": None if home is None else home / "refitted", "augment": augment, "workers": workers,
+                "client": client, "progress": progress,
+            },
+            embedding=embedding,
+        )  # fmt: skip
+        points = POINTS if isinstance(before.fit.form, PointForm) else 0
+        table = tabulate(
+            members, *held_out, draws=0, seed=seed, parameters=before.fit.parameters, row_weights=a, points=points,
+            prior=p if points else None, client=client,
+        )  # fmt: skip
+        fit, on_weights = _weights(before.fit, table, seed)
+        posterior = fit.posterior(members, before.reference)
+        posterior.set_default_x(y_o)
+        calibration = local_calibration(posterior, *held_out, proposal.log_ratio, **options)
+        difference = calibration.log_score - calibration_before.log_score
+        if home is not None:
+            fit.save(home / "fit.json")
+        return Refinement(
+            posterior=posterior,
+            fit=fit,
+            members=members,
+            before=before,
+            y=y_o[0],
+            simulations=new,
+            held_out=len(held_out[0]),
+            gain=mean_over_rows(difference, np.full(len(difference), 1 / len(difference))),
+            calibration_before=calibration_before,
+            calibration=calibration,
+            notes=(*notes, on_weights),
+            inference=inference if isinstance(inference, Inference) else None,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,8 +328,12 @@ def _beginning(
         prior = next((found for owner in owners if (found := getattr(owner, "prior", None)) is not None), None)
     if prior is None:
         raise ValueError("`prior` must be p(θ): neither the members nor the simulator have one; got None.")
-    theta, y = np.asarray(as_numpy(simulations[0]), float), rows_of_data("y", simulations[1])
-    return posterior, (theta, y), as_prior(prior)
+    try:
+        theta, y = checked_simulations(simulations[0], rows_of_data("y", simulations[1]), structured=True)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"`simulations`: {error}") from None
+    check_prior(prior, theta)
+    return posterior, (np.asarray(theta, float), y), as_prior(prior)
 
 
 def _trained_again(

@@ -11,25 +11,49 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from drystone._files import naming, put_in_place, recover, remove
+from drystone._files import check_regular, naming, put_in_place, recover, regular_files, remove, working_in
 from drystone._resume import Record, continue_or_start, digest_array, read_record
 from drystone.likelihood.normalize import NormalizedMember
 from drystone.runs.normalizer import RunNormalizer
 
-__all__ = ["FIT", "NEW", "NORMALIZER", "STACKING", "TEST", "install", "made_of", "settle", "working_directory"]
+__all__ = [
+    "FIT",
+    "NEW",
+    "NORMALIZER",
+    "STACKING",
+    "TEST",
+    "install",
+    "made_of",
+    "refuse_links",
+    "settle",
+    "working_directory",
+]
 
 STACKING, TEST, NORMALIZER, FIT = "stacking", "test", "normalizer.json", "fit.json"
+# What tables hold: those of earlier versions have points at the test rows for every form, and are made again.
+TABLES = "2"
 MADE_OF, NEW, READY = "made_of.json", ".new", ".ready"
+
+
+def refuse_links(home: Path, names: Iterable[str]) -> None:
+    """Raise if something of an inference, or in it, is a link, a pipe or a device: nothing outside is written."""
+    for name in (*names, STACKING, TEST, NEW, READY):
+        path = home / name
+        if path.is_symlink():
+            check_regular(path)
+        regular_files(path)
+    for name in (NORMALIZER, FIT, MADE_OF):
+        check_regular(home / name)
 
 
 def made_of(members: Mapping[str, Any], normalizer: RunNormalizer) -> Record:
     """Return digests of the networks of members, and of how likelihoods are normalized."""
-    digests = {"normalizer": hashlib.sha256(json.dumps(asdict(normalizer)).encode()).hexdigest()}
+    digests = {"tables": TABLES, "normalizer": hashlib.sha256(json.dumps(asdict(normalizer)).encode()).hexdigest()}
     for name, member in members.items():
         of_likelihood = isinstance(member, NormalizedMember)
         network: Any = member.normalizer.likelihoods[member.k].member if of_likelihood else member
@@ -66,10 +90,11 @@ def settle(home: Path) -> None:
     """Finish the exchange of results that an earlier process was killed in."""
     ready = home / READY
     if ready.exists():
-        for new in sorted(ready.iterdir()):
-            recover(home / new.name)
-            put_in_place(new, home / new.name)
-        remove(ready)
+        with working_in(home, own=True):
+            for new in sorted(ready.iterdir()):
+                recover(home / new.name)
+                put_in_place(new, home / new.name)
+            remove(ready)
 
 
 def _has_results_of(place: Path, members: Record) -> bool:
