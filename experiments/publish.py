@@ -92,6 +92,10 @@ def main() -> None:
         source = directory / "results" / f"{name}.json"
         if source.exists() and name not in LIVE:
             shutil.copy(source, RESULTS)
+    for source in directory.glob("truth/*/*.npz") if directory else ():
+        if source.stem == source.parent.name:  # not of a quick run
+            truth.EXACT.mkdir(exist_ok=True)
+            shutil.copy(source, truth.EXACT)
     for name, record in records().items():
         experiment(name).draw(record, FIGURES)
     tables = sections()

@@ -23,7 +23,7 @@ from experiments.sbi_defaults import Defaults, sbi_prior
 from experiments.scoreboard import COVERAGE, printed, scoreboard, shortfalls
 from experiments.stored import timed
 from experiments.toy import coverage, divergence
-from experiments.truth import inferred
+from experiments.truth import EXACT, digest, exact_log_posterior, inferred, kept
 from experiments.truth import table as truth_table
 from experiments.truth_c2st import table as c2st_table
 from scipy.stats import norm
@@ -327,6 +327,24 @@ def test_best_is_chosen_on_validation_rows_and_uniform_is_the_mean_density(toy_t
 def test_a_mean_has_the_standard_error_of_a_mean():
     rows = np.array([1.0, 2.0, 6.0])
     assert mean(rows) == {"value": 3.0, "se": pytest.approx(np.std(rows, ddof=1) / np.sqrt(3))}
+
+
+def test_exact_densities_are_kept_with_the_simulations_that_they_are_of(tmp_path):
+    theta, y = np.arange(6.0).reshape(3, 2), np.ones((3, 1))
+    assert kept(tmp_path / "toy.npz", theta, y) is None
+    np.savez(tmp_path / "toy.npz", log_p=[1.0, 2.0, np.nan], digest=digest(theta, y))
+    np.testing.assert_array_equal(kept(tmp_path / "toy.npz", theta * (1 + 1e-12), y), [1.0, 2.0, np.nan])
+    assert kept(tmp_path / "toy.npz", theta + 1e-3, y) is None
+
+
+@pytest.mark.parametrize("path", sorted(EXACT.glob("*.npz")), ids=lambda path: path.stem)
+def test_kept_densities_are_those_of_the_task(path):
+    task = ds.tasks.get(path.stem)
+    drawn = ds.simulate(task, n=1_000, seed=19_999, workers=1)
+    theta, y = np.asarray(drawn.theta, float), np.asarray(drawn.y, float)
+    log_p = kept(path, theta, y)
+    assert log_p is not None
+    np.testing.assert_allclose(exact_log_posterior(task, theta[:2], y[:2]), log_p[:2], atol=0.05)
 
 
 def test_the_truth_table_shows_the_mean_of_the_seeds_and_the_range(tmp_path):
