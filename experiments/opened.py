@@ -32,12 +32,13 @@ def call(
     seed: int,
     folder: Path,
     plan: Plan,
+    members: tuple[int, int] = (8, 8),
     test: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Inference:
-    """Return everything that one call gives, with eight members of each kind; two if the plan is quick."""
+    """Return everything that one call gives, with so many posteriors and likelihoods; two each if quick."""
     return infer(
         theta, y, prior=prior, test=test, seed=seed, directory=folder / "inference",
-        members=2 if plan.quick else 8, epochs=epochs(plan), workers=1,
+        members=2 if plan.quick else members, epochs=epochs(plan), workers=1,
     )  # fmt: skip
 
 

@@ -260,6 +260,11 @@ def test_posteriors_that_are_worse_than_the_prior_do_not_propose(rows):
     assert module._normalizer(ensemble, theta, y, BOX, 0).proposal == {}
 
 
+def test_each_kind_can_have_a_number_of_its_own(rows):
+    inference = ds.infer(*rows, **{**OPTIONS, "members": (1, 2), "epochs": 2})
+    assert inference.frame["kind"].value_counts().to_dict() == {"posterior": 1, "likelihood": 2}
+
+
 def test_a_time_budget_is_shared_among_the_kinds(rows, monkeypatch):
     budgets = []
 
@@ -280,6 +285,9 @@ def test_a_time_budget_is_shared_among_the_kinds(rows, monkeypatch):
         ({"target": "all"}, "`target` must be"),
         ({"prior": None}, "`prior` must be"),
         ({"minutes": 0}, "`minutes`"),
+        ({"members": (1, 2, 3)}, "`members` must be an integer, or two: of posteriors and of likelihoods; got 3"),
+        ({"members": (1, 0)}, "`members` must be at least 1; got 0"),
+        ({"members": 1.5}, "`members` must be an integer; got 1.5"),
         ({"prior": (0, 1)}, "`prior` must be of the 2 parameters of `theta`; it has 1"),
     ],
 )

@@ -44,6 +44,13 @@ def test_files_with_bounds_become_a_report_with_the_posterior_at_the_data(tmp_pa
     assert "neither members nor weights have seen" not in report
 
 
+def test_likelihoods_can_have_a_number_of_their_own(tmp_path, files, capsys):
+    options, _ = files
+    assert main(["infer", str(tmp_path / "mine"), *options, "--members", "1", "--likelihoods", "2"]) == 0
+    table = ds.Table.load(tmp_path / "mine" / "inference" / "stacking" / "table.zarr")
+    assert table.names == ("nsf-000", "nle-maf-000", "nle-nsf-001")
+
+
 def test_an_inference_of_files_is_drawn_from_and_named_where_stages_are_missing(tmp_path, files, capsys):
     options, observed = files
     run = str(tmp_path / "mine")

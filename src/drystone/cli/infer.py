@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 @click.option("--at", type=click.Path(path_type=Path), help="Observed data (.npy), to show the posterior at.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Time to aim at.")
 @click.option("--members", type=click.IntRange(1), help="Members of each kind, at most.  [8]")
+@click.option("--likelihoods", type=click.IntRange(1), help="Likelihoods, if not as many as posteriors.")
 @click.option(
     "--target",
     type=click.Choice(("both", "posterior", "likelihood")),
@@ -70,6 +71,7 @@ def infer(
     at: Path | None,
     minutes: float | None,
     members: int | None,
+    likelihoods: int | None,
     target: str,
     log_y: bool | None,
     seed: int,
@@ -123,7 +125,7 @@ def infer(
             prior=prior,
             test=test,
             minutes=minutes,
-            members=members or MEMBERS,
+            members=(members or MEMBERS, likelihoods or members or MEMBERS),
             target=target,  # pyright: ignore[reportArgumentType]  (click has checked it)
             seed=seed,
             directory=run.path / INFERENCE,

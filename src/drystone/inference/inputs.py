@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_numpy
+from drystone._arrays import as_integer, as_numpy
 from drystone._messages import count_and_first_few, counted
 from drystone.simulation.prior import as_prior
 
-__all__ = ["check_prior", "one_row"]
+__all__ = ["Kind", "check_prior", "most_members", "one_row"]
+
+Kind = Literal["posterior", "likelihood"]
+
+
+def most_members(members: int | tuple[int, int]) -> dict[Kind, int]:
+    """Return how many members of each kind to train, at most."""
+    each = members if isinstance(members, tuple | list) else (members, members)
+    if len(each) != 2:
+        raise ValueError(
+            f"`members` must be an integer, or two: of posteriors and of likelihoods; got {len(each)} numbers."
+        )
+    return {"posterior": as_integer("members", each[0]), "likelihood": as_integer("members", each[1])}
 
 
 def check_prior(prior: object, theta: np.ndarray) -> None:

@@ -30,7 +30,7 @@ from drystone.diagnostics.reference import FEWEST_ROWS
 from drystone.errors import StackingError
 from drystone.estimate import Estimate, mean_over_rows
 from drystone.inference.choice import better_form
-from drystone.inference.inputs import check_prior, one_row
+from drystone.inference.inputs import Kind, check_prior, most_members, one_row
 from drystone.inference.results import (
     FIT,
     NORMALIZER,
@@ -88,7 +88,7 @@ def infer(
     prior: object,
     test: tuple[ArrayLike, ArrayLike] | None = None,
     minutes: float | None = None,
-    members: int = MEMBERS,
+    members: int | tuple[int, int] = MEMBERS,
     target: Target = "both",
     seed: int = SEED,
     directory: str | os.PathLike[str] | None = None,
@@ -116,7 +116,7 @@ def infer(
             Without them ``comparison`` is cross-fitted: each row by weights that were fitted to other rows.
         minutes: Time to aim at, for training, refitting and the rest together: as many members are trained as fit.
             Which ones finish then depends on the machine.
-        members: Number of members of each kind, at most.
+        members: Number of members of each kind, at most; or two numbers, of posteriors and of likelihoods.
         target: Train posteriors, likelihoods, or both. With ``"both"``, likelihoods are left out, with a note,
             where they cannot be trained: with an embedding, with more than 100 columns of y, or where a column of
             y has no density.
@@ -144,7 +144,7 @@ def infer(
         raise ValueError(f"`target` must be 'both', 'posterior' or 'likelihood'; got {target!r}.")
     if minutes is not None and not minutes > 0:
         raise ValueError(f"`minutes` must be positive, or None; got {minutes}.")
-    seed, members = as_integer("seed", seed, 0), as_integer("members", members)
+    seed, most = as_integer("seed", seed, 0), most_members(members)
     theta, y = simulations(theta, rows_of_data("y", y), structured=embedding is not None)
     # What is wrong with other arguments is said now rather than after the training.
     check_prior(prior, theta)
@@ -165,12 +165,12 @@ def infer(
         def within(name: str) -> Path | None:
             return None if home is None else home / name
 
-        def trained(kind: Literal["posterior", "likelihood"], prefix: str) -> Ensemble[Any]:
+        def trained(kind: Kind, prefix: str) -> Ensemble[Any]:
             return train(
                 theta[first],
                 y[first],
                 target=kind,
-                members=members,
+                members=most[kind],
                 minutes=None if minutes is None else minutes * _share(kind, target),
                 seed=seed,
                 prior=prior,
