@@ -104,7 +104,7 @@ def test_the_certificate_holds_against_another_solver(simplex):
     fit = ds.stack(table, form)
 
     def loss(w):
-        return float(_derivatives(table, w, range(1), np.arange(0), form.share)[0])
+        return float(_derivatives(table, w, range(1), np.arange(0), form.prior_share)[0])
 
     assert loss(fit.weights) == pytest.approx(fit.loss, abs=1e-12)
     sums = [{"type": "eq", "fun": lambda w: w.sum() - 1}] if simplex else []
@@ -147,11 +147,9 @@ def test_members_are_mixed_with_the_prior_before_they_are_multiplied(kind):
     np.testing.assert_allclose(log_q[likely], expected[likely], atol=0.15)
 
 
-def test_no_member_has_a_veto(table):
-    theta, y = (
-        THETA[:50],
-        np.column_stack([np.repeat(THETA[:50], 3, 1), THETA[:50, 0] + 60]),
-    )  # the last is far off
+def test_no_member_has_a_veto():
+    theta = THETA[:50]
+    y = np.column_stack([np.repeat(theta, 3, 1), theta[:, 0] + 60])  # the last is far off
     table = ds.tabulate(MEMBERS, theta, y, draws=0, points=300, prior=PRIOR)
     plain, defended = (
         ds.Product(defensive=share).combine({"weights": torch.ones(K)}, table).log_q().numpy()
@@ -164,6 +162,41 @@ def test_no_member_has_a_veto(table):
     lost[0, :, 0] = -np.inf  # not even a density of 0 at the truth is a veto
     spoiled = ds.Table(table.theta, log_f=lost, points=table.points, log_r=table.log_r, log_prior=table.log_prior)
     assert ds.Product().combine({"weights": torch.ones(K)}, spoiled).log_q().isfinite().all()
+
+
+def test_a_likelihood_that_no_point_of_a_row_explains_says_nothing_there():
+    table = make_table(K=3, N=40, seed=5, points=20)
+    log_f = table.log_f.copy()
+    log_f[1, 7] = -np.inf
+    arrays = {"points": table.points, "log_r": table.log_r, "log_prior": table.log_prior}
+    likelihoods = dict.fromkeys(table.names, False)
+    spoiled = ds.Table(table.theta, log_f=log_f, likelihoods=likelihoods, names=table.names, **arrays)
+    fit = ds.stack(spoiled, ds.Product())
+    assert fit.gap <= 1e-6
+    all_three, without = (
+        ds.Product().combine({"weights": torch.tensor(w)}, spoiled).log_q().numpy()
+        for w in ([0.5, 0.4, 0.3], [0.5, 0.0, 0.3])
+    )
+    assert all_three[7] == pytest.approx(without[7])
+    assert np.isfinite(all_three).all()
+    assert np.abs(all_three - without).max() > 0.01
+
+
+def test_draws_are_of_the_members_mixed_with_the_prior_when_weights_sum_to_one():
+    y, grid = np.array([[6.0, -6.0, 0.0, 0.0]]), np.linspace(-25, 25, 4001)[:, None]
+    form, w = ds.Product(prior=PRIOR, defensive=0.3), np.array([0.5, 0.5, 0.0, 0.0])
+    table = ds.tabulate(MEMBERS, THETA[:5], Y[:5], draws=0, points=100, prior=PRIOR)
+    posterior = ds.Stacking(**{**ds.stack(table, form).__dict__, "params": {"weights": w}}).posterior(MEMBERS)
+    density = np.exp(posterior.log_prob(grid, y[0]))
+    share = np.cumsum(density) / density.sum()
+    draws = posterior.sample((2000,), y[0], seed=1)[:, 0]
+    assert kstest(draws, lambda x: np.interp(x, grid[:, 0], share)).pvalue > 1e-3
+
+
+def test_a_fit_leaves_nothing_of_its_own_in_the_table():
+    table = make_table(K=3, N=40, seed=5, points=20)
+    ds.stack(table, ds.Product())
+    assert not any(isinstance(kept, list) for kept in table._cache.values())
 
 
 def test_a_share_of_the_prior_is_less_than_one():

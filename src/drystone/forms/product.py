@@ -64,7 +64,7 @@ class Product(PointForm):
             raise ValueError(f"`defensive` must be in [0, 1); got {self.defensive}.")
 
     @property
-    def share(self) -> float:
+    def prior_share(self) -> float:
         """The share η that is in use: 0 where the prior is not."""
         return 0.0 if self.simplex else self.defensive
 
@@ -75,11 +75,11 @@ class Product(PointForm):
 
     def log_target(self, weights: np.ndarray, values: Values, likelihood: np.ndarray) -> np.ndarray:
         """Return log p + Σ_k w_k G_k with the log ratios G of members to the prior; the sum alone without one."""
-        if self.share:
+        if self.prior_share:
             values = replace(values, log_z=values.log_evidence(likelihood))
         total = np.zeros(values.log_f.shape[1:]) if values.log_prior is None else values.log_prior.copy()
         for k in np.flatnonzero(weights).tolist():
-            total += weights[k] * log_ratio(k, values, likelihood, self.share)
+            total += weights[k] * log_ratio(k, values, likelihood, self.prior_share)
         return total
 
     def check_params(self, params: Arrays, K: int, d: int) -> None:
@@ -104,22 +104,28 @@ class Product(PointForm):
         y: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, None]:
-        """Return n draws per row of y, (n, B, d): exact where Σw = 1, by resampling points otherwise."""
+        """Return n draws per row of y, (n, B, d): exact where the prior cancels, of resampled points otherwise."""
         weights, used, _ = self._in_use(params, members)
-        if abs(weights.sum() - 1) > 1e-9 or any(member.is_likelihood for member in used):
+        if not self._without_prior(weights, used):
             return super().draw(params, members, n, y, rng)
         return _rejected(weights / weights.sum(), used, n, y, rng), None
 
     def _check_prior(self, weights: np.ndarray, members: Sequence[Any], prior: Any) -> None:
-        if abs(weights.sum() - 1) > 1e-9 or any(member.is_likelihood for member in members):
+        if not self._without_prior(weights, members):
             super()._check_prior(weights, members, prior)
+
+    def _without_prior(self, weights: np.ndarray, members: Sequence[Any]) -> bool:
+        """Return whether the product is Π q_k^{w_k} with Σw = 1, so that the prior cancels."""
+        posteriors = not any(member.is_likelihood for member in members)
+        return not self.prior_share and posteriors and abs(weights.sum() - 1) <= 1e-9
 
 
 def log_ratio(k: int, values: Values, likelihood: np.ndarray, share: float) -> np.ndarray:
     r"""Return G_k = log q_k(θ|y) − log p(θ), up to a term in y, (...): log q_k(y|θ) of a likelihood.
 
-    With a share η of the prior in the member it is :math:`\log((1 - \eta)\, q_k / p + \eta)`. Where the prior is 0
-    it is 0, since there the product is 0 whatever a member that leaks says; without a prior it is log q_k.
+    With a share η of the prior in the member it is :math:`\log((1 - \eta)\, q_k / p + \eta)`, and log η of a
+    likelihood that no point explains. Where the prior is 0 it is 0, since there the product is 0 whatever a member
+    that leaks says; without a prior it is log q_k.
     """
     log_f, log_prior = values.log_f[k], values.log_prior
     if log_prior is None:
@@ -128,7 +134,9 @@ def log_ratio(k: int, values: Values, likelihood: np.ndarray, share: float) -> n
     ratio = log_f if likelihood[k] else log_f - np.where(inside, log_prior, 0.0)
     if share:
         log_z = values.log_evidence(likelihood)[k][..., None]
-        ratio = np.logaddexp(np.log1p(-share) + ratio - log_z, np.log(share))
+        explained = np.isfinite(log_z)
+        ratio = np.where(explained, np.log1p(-share) + ratio - np.where(explained, log_z, 0.0), -np.inf)
+        ratio = np.logaddexp(ratio, np.log(share))
     return np.where(inside, ratio, 0.0)
 
 

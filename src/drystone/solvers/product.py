@@ -82,7 +82,8 @@ class ProductNewton(_OnlyLogScore):
     def minimize(self, table: Table, form: PointForm, score: LogScore, tol: float, seed: int) -> Solution:
         """Return the optimal weights at the points, and their certificate."""
         assert isinstance(form, Product)
-        impossible, constant = _unusable(table, form.share)
+        own = blocks.with_own_cache(table)  # what is computed below goes with the fit
+        impossible, constant = _unusable(own, form.prior_share)
         usable = np.flatnonzero(~impossible & (~constant | form.simplex))
         note = ""
         if impossible.any():
@@ -90,8 +91,8 @@ class ProductNewton(_OnlyLogScore):
             note = f"without weight, because their density is 0 at the truth of a row: {names}. "
         if not len(usable):
             raise ValueError(f"no member can be in a product: {note or 'none of them depends on θ.'}")
-        part = table.select(members=usable) if len(usable) < table.K else table
-        problem = RowSum(blocks.with_own_cache(part), _derivatives, 1, form.share)
+        part = table.select(members=usable) if len(usable) < table.K else own
+        problem = RowSum(part, _derivatives, 1, form.prior_share)
         start = np.full(part.K, 1 / part.K)
         if form.simplex:
             minimum = drop_negligible_weights(problem, newton_simplex(problem, start, tol, self.steps), tol)
@@ -209,7 +210,7 @@ def _unusable_in_block(block: Table, share: float) -> tuple[np.ndarray, np.ndarr
 
 def _stretches(block: Table, share: float) -> Iterable[Stretch]:
     """Return G (K, n, M) and b (n, M) of stretches of rows that fit into memory, and where these are."""
-    if block.K * block.log_r.size > CACHED:
+    if not blocks.in_memory(block) or block.K * block.log_r.size > CACHED:
         return _computed(block, share)
     return blocks.cached(block, _all_computed, share)
 
@@ -221,7 +222,8 @@ def _all_computed(block: Table, share: float) -> list[Stretch]:
 def _computed(block: Table, share: float) -> Iterator[Stretch]:
     likelihood = are_likelihoods(block)
     for values, part in stretches(block):
-        values = replace(values, log_z=values.log_evidence(likelihood))
+        if share:
+            values = replace(values, log_z=values.log_evidence(likelihood))
         G = np.stack([log_ratio(k, values, likelihood, share) for k in range(block.K)])
         b = -values.log_r
         if values.log_prior is not None:
