@@ -31,11 +31,11 @@ def gains(name, n, seed):
     settings = {"prior": task.prior, "members": 4, "seed": seed, "workers": 1, "progress": False}
     table = ds.infer(theta[:n], y[:n], **settings).table
     forms = {"mixture": ds.Mixture()} | {share: ds.Product(prior=task.prior, defensive=share) for share in SHARES}
-    log_q = {name: np.empty(table.N) for name in forms}
+    log_q = {key: np.empty(table.N) for key in forms}
     for fitted, left_out in split_folds(table.N, FOLDS, seed):
-        for name, form in forms.items():
+        for key, form in forms.items():
             fit = ds.stack(table.select(rows=fitted), form)
-            log_q[name][left_out] = fit.apply(table.select(rows=left_out)).log_q
+            log_q[key][left_out] = fit.apply(table.select(rows=left_out)).log_q
     gain = {share: log_q[share] - log_q["mixture"] for share in SHARES}
     return {
         f"{share:g}": {"gain": float(g.mean()), "se": float(g.std() / len(g) ** 0.5), "worst row": float(g.min())}

@@ -13,7 +13,6 @@ that its own exact density is not reliable are left out.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -221,11 +220,11 @@ def exact_log_posterior(task: tasks.Task, theta: np.ndarray, y: np.ndarray) -> n
 def table(result: dict[str, Any]) -> str:
     """Return two tables with a row per task: gaps, with the lowest and highest seed, and minutes."""
     gaps, minutes = [], []
-    methods, parts = (list(next(_measurements(result))[key]) for key in ("gap", "minutes"))
+    methods, parts = (_in_any_row(result, key) for key in ("gap", "minutes"))
     for task, seeds in result["tasks"].items():
         by_method = {m: [row["gap"][m] for row in seeds.values() if m in row["gap"]] for m in methods}
         of_rows = "/".join(sorted({str(row["rows"]) for row in seeds.values()}))
-        gaps.append([task, *(estimate(_over_seeds(of)) for of in by_method.values()), of_rows])
+        gaps.append([task, *(estimate(_over_seeds(of)) if of else "" for of in by_method.values()), of_rows])
         if len(seeds) > 1:
             gaps.append(["", *map(_range, by_method.values()), ""])
         taken = {part: np.array([row["minutes"].get(part, np.nan) for row in seeds.values()]) for part in parts}
@@ -243,8 +242,10 @@ def summary(result: dict[str, Any]) -> str:
     return grid(["divergence, nats", *shown.values()], rows)
 
 
-def _measurements(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    return (row for seeds in result["tasks"].values() for row in seeds.values())
+def _in_any_row(result: dict[str, Any], key: str) -> list[str]:
+    """Return the methods, or parts, of all tasks and seeds; some are measured with the first seed alone."""
+    rows = (row for seeds in result["tasks"].values() for row in seeds.values())
+    return list(dict.fromkeys(name for row in rows for name in row[key]))
 
 
 def _over_seeds(gaps: list[dict[str, float]]) -> dict[str, float]:
@@ -256,7 +257,7 @@ def _over_seeds(gaps: list[dict[str, float]]) -> dict[str, float]:
 
 def _range(gaps: list[dict[str, float]]) -> str:
     values = [gap["value"] for gap in gaps]
-    return "" if len(values) == 1 else f"{number(min(values), 3)} … {number(max(values), 3)}"
+    return "" if len(values) < 2 else f"{number(min(values), 3)} … {number(max(values), 3)}"
 
 
 def _known_mean(values: np.ndarray) -> float | None:

@@ -265,6 +265,15 @@ def test_each_kind_can_have_a_number_of_its_own(rows):
     assert inference.frame["kind"].value_counts().to_dict() == {"posterior": 1, "likelihood": 2}
 
 
+def test_likelihoods_without_weight_are_there_to_be_compared_at_an_observation(rows):
+    inference = ds.infer(*rows, test=simulate(100, 4), **{**OPTIONS, "members": (1, 4), "epochs": 2})
+    assert inference.fit.weights.min() == 0
+    assert [member.name for member in inference.posterior.members] == list(inference.fit.names)
+    at = inference.posterior.at(rows[1][0])
+    assert at.disagreement is not None
+    assert "differences in evidence among likelihoods" in [each.name for each in at.disagreement.checks]
+
+
 def test_a_time_budget_is_shared_among_the_kinds(rows, monkeypatch):
     budgets = []
 

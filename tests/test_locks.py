@@ -1,8 +1,10 @@
 """Every call that writes to a directory holds its lock, so that two processes never mix their files."""
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from typing import Any
 
@@ -80,6 +82,32 @@ def test_a_call_within_another_in_the_same_directory_does_not_wait_for_itself(tm
             assert (tmp_path / "inference/.lock").read_text()
             assert not (tmp_path / "inference/stacking/.lock").exists()
         with pytest.raises(ds.LockedError), locked(tmp_path):
+            pass
+
+
+def test_a_directory_below_one_that_another_process_works_in_is_that_ones(tmp_path):
+    below = tmp_path / "home" / "members"
+    with held_by_another(tmp_path / "home") as other:
+        with pytest.raises(ds.LockedError, match=rf"home is in use by process {other.pid}"):
+            ds.train(THETA, Y, directory=below, **SMALL)
+        with working_in(tmp_path / "home" / "inference", own=True):
+            pass  # commands leave it alone
+    with (
+        held_by_another(below) as other,
+        locked(tmp_path / "home"),
+        pytest.raises(ds.LockedError, match=rf"members is in use by process {other.pid}"),
+        working_in(below),
+    ):
+        pass
+
+
+def test_asking_whether_a_directory_is_in_use_does_not_lock_others_out(tmp_path):
+    with locked(tmp_path):
+        pass
+    with open(tmp_path / ".lock") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        threading.Timer(0.03, lambda: fcntl.flock(asking, fcntl.LOCK_UN)).start()
+        with locked(tmp_path):
             pass
 
 

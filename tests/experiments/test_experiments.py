@@ -236,7 +236,7 @@ def test_work_is_timed_when_it_is_done_and_not_when_it_is_continued(tmp_path):
 def test_a_call_is_timed_whichever_experiment_asks_for_it_first(tmp_path, monkeypatch):
     plan, calls = Plan(tmp_path, quick=True), []
 
-    def call(theta, y, prior, *, seed, folder, plan):
+    def call(theta, y, prior, *, seed, folder, plan, members):
         (folder / "inference").mkdir(parents=True, exist_ok=True)
         calls.append((len(theta), seed))
 
@@ -337,12 +337,12 @@ def test_exact_densities_are_kept_with_the_simulations_that_they_are_of(tmp_path
     assert kept(tmp_path / "toy.npz", theta + 1e-3, y) is None
 
 
-@pytest.mark.parametrize("path", sorted(EXACT.glob("*.npz")), ids=lambda path: path.stem)
-def test_kept_densities_are_those_of_the_task(path):
-    task = ds.tasks.get(path.stem)
+@pytest.mark.parametrize("name", ["lotka_volterra", "sir"])
+def test_kept_densities_are_those_of_the_task(name):
+    task = ds.tasks.get(name)
     drawn = ds.simulate(task, n=1_000, seed=19_999, workers=1)
     theta, y = np.asarray(drawn.theta, float), np.asarray(drawn.y, float)
-    log_p = kept(path, theta, y)
+    log_p = kept(EXACT / f"{name}.npz", theta, y)
     assert log_p is not None
     np.testing.assert_allclose(exact_log_posterior(task, theta[:2], y[:2]), log_p[:2], atol=0.05)
 
@@ -355,6 +355,14 @@ def test_the_truth_table_shows_the_mean_of_the_seeds_and_the_range(tmp_path):
     # The seeds differ by more than the rows explain: sd/√2 = 0.05.
     assert "| slcp | 0.550 ± 0.050 | 1000 |\n|  | 0.500 … 0.600 |  |" in text
     assert "| slcp | 3.0 |" in text  # minutes of the seed that was not interrupted
+    # What stands beside the call is measured with the first seed alone.
+    first = measured(0.5, 3.0)
+    first["gap"]["distilled"] = {"value": 1.2, "se": 0.02}
+    text = truth_table(
+        {"tasks": {"sir": {"1": measured(0.3, 1.0)}, "slcp": {"0": first, "1": measured(0.6, 1.0)}}}
+    )
+    assert "| sir | 0.300 ± 0.010 |  | 1000 |" in text
+    assert "| slcp | 0.550 ± 0.050 | 1.200 ± 0.020 | 1000 |\n|  | 0.500 … 0.600 |  |  |" in text
     single = truth_table({"tasks": {"slcp": {"0": measured(0.5, np.nan)}}})
     assert "| slcp | 0.500 ± 0.010 | 1000 |" in single
     assert "| slcp | – |" in single

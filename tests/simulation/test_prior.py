@@ -140,3 +140,10 @@ def test_a_prior_that_is_code_has_no_description(name):
 def test_the_description_of_an_unknown_prior_is_refused():
     with pytest.raises(ValueError, match=r"the prior 'Cauchy' is not one of Uniform, Normal, LogNormal, Indep"):
         described_prior({"distribution": "Cauchy", "loc": [0.0]})
+
+
+def test_draws_that_are_rounded_up_to_a_bound_have_a_density():
+    prior = as_prior(torch.distributions.Uniform(torch.tensor([1000.0, 0.0]), torch.tensor([1001.0, 1.0])))
+    on_bounds = np.array([[1001.0, 0.5], [1000.0, 1.0], [1000.5, 1 - 1e-9], [1000.0, 0.0]])
+    np.testing.assert_allclose(prior.log_prob(on_bounds), 0.0, atol=1e-6)
+    assert (prior.log_prob(np.array([[1001.1, 0.5], [1000.5, 1 + 1e-6], [999.9, 0.5]])) == -np.inf).all()

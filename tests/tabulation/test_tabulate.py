@@ -157,9 +157,10 @@ def test_workers_and_executors_do_not_change_the_result():
 
 def test_threads_do_not_change_the_result():
     theta, y = ds.toy.simulate(130, seed=1)
-    prior = ds.tasks.Normal([0.0], [10**0.5])
-    options: Any = {"members": 2, "epochs": 2, "workers": 1}
+    prior = ds.tasks.Uniform([-12.0], [12.0])  # of the two posteriors one is mapped, the other restricted
+    options: Any = {"members": 2, "epochs": 2, "workers": 1, "prior": prior}
     posteriors, likelihoods = ds.train(theta, y, **options), ds.train(theta, y, target="likelihood", **options)
+    assert {member.configuration.bounds for member in posteriors} == {"map", "restrict"}
 
     def tabulated(threads):
         members = dict(zip(posteriors.names, posteriors, strict=True))

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -18,6 +19,8 @@ from drystone.errors import LockedError
 __all__ = ["LOCK", "in_use", "locked", "working_in"]
 
 LOCK = ".lock"
+# Seconds for which a lock is tried: a process that asks whether it is held has it for a moment.
+TRIED = 0.1
 # In each thread: the directories whose locks it holds.
 _thread = threading.local()
 
@@ -41,8 +44,8 @@ def locked(directory: Path) -> Iterator[None]:
                 raise
             yield
             return
-        if not _acquired(file.fileno()):
-            raise LockedError(f"{directory} is in use by {_holder(directory)}; wait until it has ended.")
+        if not _acquired(file.fileno(), seconds=TRIED):
+            raise _locked(directory)
         file.truncate(0)
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
         with naming(directory / LOCK):
@@ -62,11 +65,11 @@ def working_in(directory: str | os.PathLike[str] | None, *, own: bool = False) -
     """Hold the lock of a directory for results, which is made if there is none; with None do nothing.
 
     If this thread holds the lock of the directory already, or of one above it, it is a caller that has this work
-    done there, and nothing is locked again.
+    done there, and nothing is locked again. A directory below one that another process works in is that one's.
 
     Args:
         directory: The directory.
-        own: Whether it has a lock of its own within a directory that is locked: others may be told its name.
+        own: Whether it is locked by itself within a directory that this or another process has locked.
 
     Example:
         >>> import tempfile, pathlib
@@ -83,16 +86,23 @@ def working_in(directory: str | os.PathLike[str] | None, *, own: bool = False) -
     except (FileExistsError, NotADirectoryError):
         raise NotADirectoryError(f"'{path}' must be a directory, or not exist; a file is there.") from None
     here = path.resolve()
-    if here in _held() or (not own and any(held in here.parents for held in _held())):
+    if here in _held():
+        yield
+    elif not own and any(held in here.parents for held in _held()):
+        if in_use(here):
+            raise _locked(here)
         yield
     else:
+        for above in () if own else here.parents:
+            if in_use(above):
+                raise _locked(above)
         with locked(path):
             yield
 
 
 def in_use(directory: Path) -> bool:
     """Return whether another process holds the lock of a directory."""
-    if not (directory / LOCK).exists() or directory.resolve() in _held():
+    if directory.resolve() in _held() or not os.access(directory / LOCK, os.R_OK):
         return False
     with open_regular(directory / LOCK) as file:
         return not _acquired(file.fileno(), shared=True)
@@ -104,19 +114,28 @@ def _held() -> list[Path]:
     return _thread.held
 
 
-def _acquired(descriptor: int, *, shared: bool = False) -> bool:
+def _acquired(descriptor: int, *, shared: bool = False, seconds: float = 0.0) -> bool:
     """Return whether the lock of a file was free, and take it until the file is closed; True without locks."""
     try:
         import fcntl
     except ImportError:
         return True
-    try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # this file system has no locks
-        pass
-    return True
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.01)
+            continue
+        except OSError:  # this file system has no locks
+            pass
+        return True
+
+
+def _locked(directory: Path) -> LockedError:
+    return LockedError(f"{directory} is in use by {_holder(directory)}; wait until it has ended.")
 
 
 def _holder(directory: Path) -> str:

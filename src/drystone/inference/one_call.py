@@ -274,7 +274,7 @@ def infer(
                 table = tabulated(STACKING, held_out, stacking, POINTS)
                 tested = None if test is None else tabulated(TEST, after, test, points_of_test)
         return Inference(
-            posterior=fit.posterior(refitted, reference=_reference(tested)),
+            posterior=fit.posterior(after, reference=_reference(tested)),
             fit=fit,
             members=after,
             simulations=(theta, y),
@@ -404,9 +404,10 @@ class Inference:
         """Return the posterior at the observation, held against the rows that everything is measured on."""
         if isinstance(at, PosteriorAt):
             return at
-        posterior = self.posterior
-        if self.test is None:  # members before, so that none was trained on the rows, which fitted the weights
-            posterior = self.fit.posterior(self.held_out, reference=_reference(self.table))
+        # All members: the evidences of likelihoods without weight are compared, too. Without a test those before,
+        # so that none was trained on the rows, which fitted the weights.
+        members = self.held_out if self.test is None else self.members
+        posterior = self.fit.posterior(members, reference=_reference(self.measured))
         return posterior.at(one_row("at", at, np.asarray(self.measured.y)), simulator=simulator)
 
     def _observations(self, measured: Table, task: Task | None) -> list[Observation]:

@@ -74,7 +74,7 @@ def pareto_shape(log_w: np.ndarray) -> float:
     b = (1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3 * quarter) + 1 / excess[-1]
     shapes = np.log1p(-b[:, None] * excess).mean(1)
     profile = n * (np.log(-b / shapes) - shapes - 1)
-    weights = 1 / np.exp(profile - profile[:, None]).sum(1)
+    weights = np.exp(profile - profile.max())
     b_mean = float(b @ weights / weights.sum())
     shape = float(np.log1p(-b_mean * excess).mean())
     # A weak prior centered at ½ keeps small tails from extreme values.

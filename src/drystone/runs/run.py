@@ -148,16 +148,21 @@ class Run:
         ours = self.config_file.exists() or (self.path / INFERENCE / "inference.json").exists()
         if not (ours and os.access(self.path, os.W_OK)):
             return
-        tables = (self.path / name / self.table.name for name in TABLES)
-        whole = (self.path / name for name in TABLES)
-        for directory in (self.simulations, self.table, self.members, self.likelihoods, *whole, *tables):
-            recover(directory)
-        for staged in self.path.glob(f".ready-*/{self.config_file.name}"):
-            # New files are being put in place (see drystone.runs.replacement): with the settings to continue by.
-            os.replace(staged, self.config_file)
         # A call in Python, which has a lock of its own, may be at work there.
         homes = (self.path / INFERENCE, *self.path.glob(f"{REFINED}/*"))
         busy = [home for home in homes if in_use(home)]
+
+        def free(path: Path) -> bool:
+            return not any(path.is_relative_to(home) for home in busy)
+
+        tables = (self.path / name / self.table.name for name in TABLES)
+        whole = (self.path / name for name in TABLES)
+        for directory in (self.simulations, self.table, self.members, self.likelihoods, *whole, *tables):
+            if free(directory):
+                recover(directory)
+        for staged in self.path.glob(f".ready-*/{self.config_file.name}"):
+            # New files are being put in place (see drystone.runs.replacement): with the settings to continue by.
+            os.replace(staged, self.config_file)
         for place in (self.path, *self.path.glob(".new-*")):
             tables = (*TABLES, *NEW_INFERENCE[1:])
             below = ("members", "likelihoods", "fits", *PARTS, *OF_INFERENCE, *NEW_INFERENCE)
@@ -166,8 +171,7 @@ class Run:
             for directory in (place, *(place / name for name in below), *of_refinements[0], *of_refinements[1]):
                 # Of a link, and of what lies below one, nothing is removed.
                 inside = directory.resolve() == self.path.resolve() / directory.relative_to(self.path)
-                free = not any(directory.is_relative_to(home) for home in busy)
-                for path in directory.glob(".*") if inside and free else ():
+                for path in directory.glob(".*") if inside and free(directory) else ():
                     if TEMPORARY.fullmatch(path.name):
                         remove(path)
 

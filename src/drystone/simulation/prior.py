@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -211,7 +212,7 @@ class TorchPrior:
 
     distribution: Any
 
-    @property
+    @cached_property
     def support(self) -> Support:
         """Where the density may be positive, as far as the distribution says."""
         return Support.of(self.distribution, self.sample(1, np.random.default_rng(0)).shape[1])
@@ -228,6 +229,10 @@ class TorchPrior:
         import torch
 
         points = torch.as_tensor(np.asarray(theta, float), dtype=torch.get_default_dtype())
+        # Draws are rounded up to an upper bound, where torch's uniform has no density: the last number below has.
+        lower, upper = (points.new_tensor(of.tolist()) for of in (self.support.lower, self.support.upper))
+        at_upper = (points == upper) & torch.as_tensor(np.asarray(theta, float) <= self.support.upper)
+        points = torch.where(at_upper, torch.nextafter(upper, lower), points)
         # Outside the support a distribution raises, or gives NaN where validation was switched off.
         inside = self.distribution.support.check(points).reshape(len(points), -1).all(1)
         values = torch.full((len(points),), -torch.inf, dtype=points.dtype)

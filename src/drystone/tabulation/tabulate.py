@@ -86,9 +86,9 @@ def tabulate(
         client: A Dask client, or an executor with ``submit``, to run the jobs instead of local processes.
         workers: Processes on this machine. With 1 and no time limit the work is done in this process, which a
             member that crashes takes with it.
-        threads: Threads in each process, for members that several threads may call at once, as trained ones
-            without an embedding are. Likelihoods that were normalized together share their points between
-            threads, but not between processes.
+        threads: Threads that share the rows where the work is done in this process, for members that several
+            threads may call at once, as trained ones without an embedding are. Processes that can be stopped, of
+            several workers, a time limit or a client, have one thread, so that the member that hangs is known.
         time_limit: Seconds that each member may take; one that takes longer is left out, and its process is killed
             with its children. With a ``client`` this is a process beside each worker.
         chunk: Rows per job of a worker.
@@ -142,7 +142,7 @@ def tabulate(
         as_integer("seed", seed, 0),
         _limit(time_limit),
         as_integer("points", points, 0),
-        as_integer("threads", threads),
+        as_integer("threads", threads) if workers == 1 and time_limit is None and client is None else 1,
     )
     workers, chunk = as_integer("workers", workers), as_integer("chunk", chunk)
     rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])

@@ -50,7 +50,7 @@ def distill(
     client: Executor | None = None,
     directory: str | os.PathLike[str] | None = None,
     epochs: int = EPOCHS,
-    lr_drops: int = 3,
+    lr_drops: int | None = None,
     validation: float = VALIDATION,
     log_y: LogY = LOG_Y,
     progress: bool | None = None,
@@ -69,7 +69,7 @@ def distill(
         y: Their data, (N, c).
         members: Number of posteriors.
         family: As in :func:`drystone.train`.
-        sweep: As in :func:`drystone.train`; ``None`` for ``Sweep(ema_decay=0.8)``.
+        sweep: As in :func:`drystone.train`.
         seed: Seed of the pairs and of the training.
         workers: As in :func:`drystone.train`.
         client: As in :func:`drystone.train`.
@@ -105,7 +105,7 @@ def distill(
         prefix="distilled-",
         members=members,
         family=family,
-        sweep=sweep or Sweep(ema_decay=0.8),
+        sweep=sweep,
         seed=seed,
         prior=prior,
         workers=workers,

@@ -34,7 +34,8 @@ class History:
 
     Args:
         losses: Mean training loss of each epoch, in standardized units. Those of members with
-            ``bounds="restrict"`` are in the units of the others, before the flow is restricted.
+            ``bounds="restrict"`` are before the flow is restricted and, but for refitted ones, in the units of
+            the others.
         validation: Validation loss after each epoch: minus the mean log density, in the same units; empty for a
             member that was refitted on all rows.
         best_epoch: The epoch whose parameters the member has, counted from 1.

@@ -32,7 +32,7 @@ __all__ = ["Restriction"]
 # Share ε of u. It costs log(1 + ε / A) nats inside, and bounds the proposals per draw by 1 / ε.
 DEFENSIVE = 1e-3
 # Points that A is estimated from: so many at a time, until ENOUGH lie inside or MOST are spent. Independent points
-# would leave log A a standard error below √(1 / ENOUGH), 6 %, if A > ENOUGH / MOST, and up to that of ε if not.
+# would leave log (A + ε) a standard error below √(1 / ENOUGH), 6 %, if A > ENOUGH / MOST, and below 18 % if not.
 BLOCK, ENOUGH, MOST = 512, 256, 8192
 # Most shares that a member remembers, at some 100 bytes each.
 REMEMBERED = 100_000
@@ -85,17 +85,18 @@ class Restriction:
 
     def _share_at(self, c: NDArray[np.float32]) -> float:
         key = c.tobytes()
-        if key not in self._shares:
-            if len(self._shares) >= REMEMBERED:
-                self._shares.clear()
+        share = self._shares.get(key)  # once: another thread may forget all
+        if share is None:
             inside = points = 0
             # One context at a time: how rows are grouped must not change a bit.
             while inside < ENOUGH and points < MOST:
                 noise = self._noise[points : points + BLOCK]
                 inside += int(self._inside(self.flow.push(noise[None], c[None])[0]).sum())
                 points += BLOCK
-            self._shares[key] = inside / points
-        return self._shares[key]
+            if len(self._shares) >= REMEMBERED:
+                self._shares.clear()
+            self._shares[key] = share = inside / points
+        return share
 
     @cached_property
     def _noise(self) -> NDArray[np.float32]:
