@@ -212,9 +212,13 @@ class TorchPrior:
 
     distribution: Any
 
-    @cached_property
+    @property
     def support(self) -> Support:
         """Where the density may be positive, as far as the distribution says."""
+        return self._support
+
+    @cached_property
+    def _support(self) -> Support:
         return Support.of(self.distribution, self.sample(1, np.random.default_rng(0)).shape[1])
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
