@@ -67,7 +67,7 @@ class Outcome:
     Attributes:
         record: The numbers, with their configuration.
         table: The numbers as Markdown.
-        files: The files that were written: the record as JSON, and figures; none for a part.
+        files: The files that were written: the record as JSON, and figures.
     """
 
     record: Record
@@ -109,11 +109,13 @@ def run(
 
     Returns:
         The numbers, and the files written: ``results/NAME.json`` and ``figures/*.png`` in the directory
-        (``quick/`` holds both if ``quick``). A part, of some tasks or seeds alone, writes neither: it leaves what
-        it computed in the directory, where a run of the whole finds it.
+        (``quick/`` holds both if ``quick``). A part, of some tasks or seeds alone, is added to the results that
+        are there, and draws nothing.
     """
+    from drystone._files import working_in
     from drystone._parallel import cores
     from experiments.ensembles import Plan
+    from experiments.record import Record
 
     chosen, directory = experiment(name), Path(directory)
     if tasks and not chosen.tasks:
@@ -124,9 +126,10 @@ def run(
     if seeds is not None and not 1 <= seeds <= chosen.seeds:
         raise ValueError(f"`seeds` must be 1 to {chosen.seeds}, as many as {name} has; got {seeds}.")
     record = chosen.record(name, Plan(directory, quick, workers or cores(), seed, tuple(tasks), seeds))
+    path, shown = directory / ("quick" if quick else "results") / f"{name}.json", chosen.table(record.result)
     if tasks or seeds is not None:
-        return Outcome(record, chosen.table(record.result), ())
-    path = directory / ("quick" if quick else "results") / f"{name}.json"
+        with working_in(path.parent):  # other parts may end at this moment
+            (chosen.add(Record.load(path), record) if path.exists() else record).save(path)
+        return Outcome(record, shown, (path,))
     record.save(path)
-    files = (path, *chosen.draw(record, directory / ("quick" if quick else "figures")))
-    return Outcome(record, chosen.table(record.result), files)
+    return Outcome(record, shown, (path, *chosen.draw(record, directory / ("quick" if quick else "figures"))))

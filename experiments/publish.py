@@ -83,6 +83,14 @@ def filled(text: str, tables: Mapping[str, str]) -> str:
     return text
 
 
+def bring(name: str, record: Record) -> None:
+    """Bring a record into the repository: add its tasks and seeds to those that are there, if made alike."""
+    made, path = experiment(name), RESULTS / f"{name}.json"
+    if made.tasks and path.exists() and made.made_alike(before := Record.load(path), record):
+        record = made.add(before, record)
+    record.save(path)
+
+
 def main() -> None:
     """Copy results, draw figures and write the pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -91,7 +99,7 @@ def main() -> None:
     for name in NAMES if directory else ():
         source = directory / "results" / f"{name}.json"
         if source.exists() and name not in LIVE:
-            shutil.copy(source, RESULTS)
+            bring(name, Record.load(source))
     for source in directory.glob("truth/*/*.npz") if directory else ():
         if source.stem == source.parent.name:  # not of a quick run
             truth.EXACT.mkdir(exist_ok=True)

@@ -6,7 +6,7 @@ import json
 import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +80,26 @@ class Experiment:
         versions = {"drystone": __version__, "python": platform.python_version()}
         versions |= {library: version(library) for library in VERSIONS}
         return Record(name, plan.quick, plan.seed, round(time.perf_counter() - begun, 1), versions, result)
+
+    def add(self, record: Record, part: Record) -> Record:
+        """Return a record with the tasks or seeds of a part in it, in the place of its own where it has them."""
+        if not self.made_alike(record, part):
+            raise ValueError(
+                f"the results of {record.name} that are there have other versions, settings or another seed than "
+                "this part. Remove them and run all parts again."
+            )
+        tasks = {task: {**record.result["tasks"].get(task, {}), **of} for task, of in part.result["tasks"].items()}
+        result = {**record.result, "tasks": {**record.result["tasks"], **tasks}}
+        return replace(record, seconds=round(record.seconds + part.seconds, 1), result=result)
+
+    def made_alike(self, record: Record, other: Record) -> bool:
+        """Return whether two records are of the same experiment but for tasks and, where it has several, seeds."""
+
+        def settings(of: Record) -> list[Any]:
+            seed = of.seed if self.seeds == 1 else None
+            return [of.versions, seed, {key: value for key, value in of.result.items() if key != "tasks"}]
+
+        return settings(record) == settings(other)
 
     def draw(self, record: Record, folder: Path) -> list[Path]:
         """Draw its figures into a folder; return the files."""

@@ -66,7 +66,8 @@ def run(plan: Plan) -> dict[str, Any]:
     """Return task → seeds → method → gap, and minutes."""
     seeds = range(plan.seed, plan.seed + (plan.seeds or (1 if plan.quick else SEEDS)))
     results = {name: {str(seed): _measured(name, seed, plan) for seed in seeds} for name in names(plan)}
-    return {"simulations": _simulations(plan), "points": POINTS, "pairs": _pairs(plan), "tasks": results}
+    sizes = {"simulations": _simulations(plan), "points": POINTS, "pairs": _pairs(plan), "members": list(MEMBERS)}
+    return sizes | {"tasks": results}
 
 
 def names(plan: Plan) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from experiments.compression import compress
 from experiments.ensembles import Plan, Setting, exact, members, shown, simulations, tables
 from experiments.figure1 import examples, histogram, most_varied
 from experiments.figure5 import counts_of, panel, regions
+from experiments.publish import bring
 from experiments.published import C2ST_10K, C2ST_COST, FIGURE3, TABLE1, TABLE2, TABLE3, TABLE4, TOY, published
 from experiments.ranks import rank_curves, rank_rows
 from experiments.record import Experiment, Record
@@ -65,7 +67,8 @@ def test_a_number_of_the_paper_runs_all_its_experiments(monkeypatch, capsys):
 
 
 def stub(plan):
-    return {"tasks": [task for task in ("slcp", "sir") if plan.includes(task)], "seeds": plan.seeds}
+    seeds = {str(plan.seed + s): s for s in range(plan.seeds or 3)}
+    return {"size": 5, "tasks": {task: seeds for task in ("slcp", "sir") if plan.includes(task)}}
 
 
 @pytest.fixture
@@ -74,12 +77,41 @@ def in_parts(monkeypatch):
     monkeypatch.setattr("experiments.experiment", lambda name: made)
 
 
-def test_a_part_of_an_experiment_is_shown_and_not_recorded(tmp_path, in_parts):
+def test_parts_of_an_experiment_are_added_to_its_results(tmp_path, in_parts):
+    path = tmp_path / "results" / "truth.json"
     part = experiments.run("truth", directory=tmp_path, tasks=["sir"], seeds=2)
-    assert (part.table, part.record.result["seeds"], part.files) == ("sir", 2, ())
-    assert not list(tmp_path.iterdir())
+    assert (part.table, part.files) == ("sir", (path,))
+    assert Record.load(path).result == {"size": 5, "tasks": {"sir": {"0": 0, "1": 1}}}
+    experiments.run("truth", directory=tmp_path, tasks=["sir"], seed=1, seeds=1)
+    experiments.run("truth", directory=tmp_path, tasks=["slcp"], seed=2, seeds=1)
+    assert Record.load(path).result["tasks"] == {"sir": {"0": 0, "1": 0}, "slcp": {"2": 0}}
     whole = experiments.run("truth", directory=tmp_path)
-    assert (whole.table, whole.files) == ("slcp sir", (tmp_path / "results" / "truth.json",))
+    assert (whole.table, whole.files) == ("slcp sir", (path,))
+    assert Record.load(path).result["tasks"]["slcp"] == {"0": 0, "1": 1, "2": 2}
+
+
+def test_parts_with_other_settings_are_not_added(tmp_path, in_parts):
+    path = tmp_path / "results" / "truth.json"
+    experiments.run("truth", directory=tmp_path, tasks=["sir"], seeds=1)
+    record = Record.load(path)
+    replace(record, result={**record.result, "size": 6}).save(path)
+    with pytest.raises(ValueError, match="the results of truth that are there have other versions, settings or"):
+        experiments.run("truth", directory=tmp_path, tasks=["slcp"], seeds=1)
+    assert Record.load(path).result["size"] == 6
+
+
+def test_publishing_adds_to_what_is_there_if_it_was_made_alike(tmp_path, in_parts, monkeypatch):
+    monkeypatch.setattr("experiments.publish.RESULTS", tmp_path)
+    monkeypatch.setattr("experiments.publish.experiment", experiments.experiment)
+    parts = [
+        experiments.run("truth", directory=tmp_path / task, tasks=[task], seeds=1).record
+        for task in ("sir", "slcp")
+    ]
+    for part in parts:
+        bring("truth", part)
+    assert set(Record.load(tmp_path / "truth.json").result["tasks"]) == {"sir", "slcp"}
+    bring("truth", replace(parts[0], result={**parts[0].result, "size": 6}))
+    assert set(Record.load(tmp_path / "truth.json").result["tasks"]) == {"sir"}
 
 
 def test_parts_that_an_experiment_does_not_have_are_refused(tmp_path, in_parts, monkeypatch):
