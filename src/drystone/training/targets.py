@@ -78,8 +78,8 @@ class PosteriorTarget:
         return cls(member.support, member.scaling, member.data_transform)
 
     def with_bounds(self, bounds: Bounds, theta: NDArray, training: Rows, held_out: Rows) -> PosteriorTarget:
-        """Return the target of flows that keep to bounds in this way."""
-        if bounds == "map":
+        """Return the target of flows that keep to bounds in this way; itself where there are none."""
+        if bounds == "map" or not self.support.boxed.any():
             return self
         support = replace(self.support, linear=np.inf)
         scaling = Scaling.fit(support.to_real(theta)[0][training])

@@ -211,13 +211,15 @@ def train(
             )
             for k, configuration in enumerate(_configurations(members, families, sweep, seed))
         ]  # fmt: skip
-        # Members that treat bounds alike share their data.
+        # Members that treat bounds alike share their data, and all do where there are none.
         kinds: dict[Bounds, PosteriorTarget | LikelihoodTarget] = {}
         for job in jobs:
             bounds = job.configuration.bounds
             if bounds not in kinds:
                 kinds[bounds] = kind.with_bounds(bounds, split.theta, training, split.validation)
-        data = {bounds: _data(kind, split, augment, support) for bounds, kind in kinds.items()}
+        different = {id(kind): kind for kind in kinds.values()}
+        of_kind = {key: _data(kind, split, augment, support) for key, kind in different.items()}
+        data = {bounds: of_kind[id(kind)] for bounds, kind in kinds.items()}
 
         done: dict[str, Trained | Stored | None] = _finished(jobs, directory, embedding)
         # Longest first, so that no core waits for the last one.
