@@ -1,5 +1,7 @@
 """Tests for drystone.advise and its pieces."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -275,7 +277,11 @@ def test_what_takes_too_long_is_skipped_and_named(table):
     advice = ds.advise(ds.stack(table), table, seconds=0.0)
     assert advice.bootstrap is advice.curve is advice.learning is advice.drop_one is None
     assert advice.more_rows is advice.more_members is None
-    assert "Skipped: the gain curve, because it would take about" in str(advice)
+    assert advice.skipped["the gain curve"] == "it would take about 1 s"
+    (skipped,) = (line for line in str(advice).splitlines() if "Skipped" in line)
+    assert re.search(
+        r"Skipped to save time: .*the gain curve \(about 1 s\).*\. Allow it with ds\.advise\(", skipped
+    )
     assert list(advice.frame.columns) == ["weight", "same_as"]
 
 

@@ -11,7 +11,7 @@ from drystone.advice.gain import GREEDY, gain_curve, sizes
 from drystone.advice.learning import FRACTIONS, learning_curve
 from drystone.advice.redundancy import drop_one, duplicates
 from drystone.advice.refit import fitted_part, problem_of
-from drystone.advice.result import Advice
+from drystone.advice.result import TAKES, Advice
 from drystone.stacking.result import Stacking
 from drystone.table import Table
 
@@ -79,8 +79,7 @@ def advise(
         """Return whether there is time for so many refits of all members; if so it is spent."""
         nonlocal spent
         if spent + refits * each > seconds:
-            needed = f"{max(1, refits * each):.0f} s"
-            skipped[piece] = f"it would take about {needed}; allow it with ds.advise(fit, table, seconds=...)"
+            skipped[piece] = f"{TAKES} about {max(1, refits * each):.0f} s"
             return False
         spent += refits * each
         return True

@@ -21,7 +21,7 @@ from drystone.estimate import Estimate, effective_number
 from drystone.scores import LogScore
 from drystone.stacking.result import Stacking
 
-__all__ = ["Advice"]
+__all__ = ["TAKES", "Advice"]
 
 # A further gain is worth having if it is more than this share of the gain from stacking …
 WORTH = 0.1
@@ -35,6 +35,8 @@ WORTHWHILE = 0.02
 LIKELY, UNLIKELY = 2 / 3, 0.1
 # Faults of calibration that are listed at most.
 FAULTS = 6
+# Begins the reason for a piece that was skipped because of the time it takes.
+TAKES = "it would take"
 Verdict = Literal["yes", "no", "perhaps"]
 
 
@@ -145,7 +147,13 @@ class Advice:
     def _sentences(self) -> list[str]:
         sentences = [*self._on_weights(), *self._on_members(), *self._on_gain(), *self._on_rows()]
         sentences += self._on_calibration()
-        return sentences + [f"Skipped: {piece}, because {why}." for piece, why in self.skipped.items()]
+        slow = [f"{piece} ({why.removeprefix(TAKES)[1:]})" for piece, why in self.skipped.items() if TAKES in why]
+        if slow:
+            sentences.append(
+                f"Skipped to save time: {', '.join(slow)}. Allow it with ds.advise(fit, table, seconds=...)."
+            )
+        others = {piece: why for piece, why in self.skipped.items() if TAKES not in why}
+        return sentences + [f"Skipped: {piece}, because {why}." for piece, why in others.items()]
 
     # ── sentences ────────────────────────────────────────────────────────────────────────────────────────
 
