@@ -277,11 +277,9 @@ def test_what_takes_too_long_is_skipped_and_named(table):
     advice = ds.advise(ds.stack(table), table, seconds=0.0)
     assert advice.bootstrap is advice.curve is advice.learning is advice.drop_one is None
     assert advice.more_rows is advice.more_members is None
-    assert advice.skipped["the gain curve"] == "it would take about 1 s"
+    assert re.fullmatch(r"it would take about \d+ s", advice.skipped["the gain curve"])
     (skipped,) = (line for line in str(advice).splitlines() if "Skipped" in line)
-    assert re.search(
-        r"Skipped to save time: .*the gain curve \(about 1 s\).*\. Allow it with ds\.advise\(", skipped
-    )
+    assert re.search(r"to save time: .*the gain curve \(about \d+ s\).*\. Allow it with ds\.advise\(", skipped)
     assert list(advice.frame.columns) == ["weight", "same_as"]
 
 
