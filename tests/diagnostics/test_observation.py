@@ -1,5 +1,6 @@
 """Checks of one observation: p-values that are uniform where they should be, and small where they should be."""
 
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -311,3 +312,26 @@ def test_of_checks_that_are_all_beyond_simulations_the_farthest_is_named():
     assert near.p_value == far.p_value
     assert most_unusual([near, far]).name == "far"
     assert most_unusual([check("inside", 50.0, null, a), near]).name == "near"
+
+
+def test_parameters_far_from_zero_are_shown_as_precisely_as_they_are_known():
+    class Far(ds.toy.Gaussian):
+        def log_prob(self, theta, y):
+            return super().log_prob(np.asarray(theta) - 1000, y)
+
+        def sample(self, n, y, seed=None):
+            return 1000 + super().sample(n, y, seed)
+
+    members = {"a": Far(0.0, 0.1), "b": Far(0.02, 0.1)}
+    theta, y = ds.toy.simulate(200, seed=2)
+    fit = ds.Stacking.uniform(["a", "b"], parameters=["time"])
+    reference = ds.Table(theta + 1000, y=y, log_q=np.zeros((2, 200)), names=["a", "b"], parameters=["time"])
+    text = str(fit.posterior(members, reference=reference).at([0.5]))
+    first, ends = (
+        re.search(r"time: (\S+) ± 0\.1\d*, 90 % in \[(.*?)\]", text),
+        re.search(r"time in \[(.*?)\]", text),
+    )
+    assert first is not None
+    assert ends is not None
+    for numbers in (first[1], first[2], ends[1]):
+        assert all(re.fullmatch(r"\d{3,4}\.\d{2,4}", each) for each in numbers.split(", ")), text

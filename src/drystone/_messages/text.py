@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["count_and_first_few", "counted", "first_few", "require", "unknown"]
+__all__ = ["count_and_first_few", "counted", "digits_for", "first_few", "require", "unknown"]
 
 
 def counted(n: int, noun: str) -> str:
@@ -21,6 +22,18 @@ def counted(n: int, noun: str) -> str:
         ('1 member', '12000 members')
     """
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def digits_for(value: float, spread: float) -> int:
+    """Return how many significant digits show a value to a hundredth of its spread; four at least.
+
+    Example:
+        >>> f"{1000.517:.{digits_for(1000.517, 0.12)}g}", f"{2.0593:.{digits_for(2.0593, 0.14)}g}"
+        ('1000.517', '2.059')
+    """
+    if not (math.isfinite(value) and math.isfinite(spread) and value and spread > 0):
+        return 4
+    return min(max(4, math.floor(math.log10(abs(value))) - math.floor(math.log10(spread)) + 3), 15)
 
 
 def first_few(names: Sequence[str], most: int = 5) -> str:

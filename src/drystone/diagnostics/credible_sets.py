@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy
-from drystone._messages import unknown
+from drystone._messages import digits_for, unknown
 from drystone.diagnostics.density_places import DRAWS, density_at
 from drystone.diagnostics.reference import Reference, reference_of
 from drystone.estimate import Estimate, effective_rows
@@ -174,9 +174,11 @@ class CredibleSet:
             kind = (
                 f"at least {level} probability, whatever the members (calibrated on {self.rows:.0f} simulations)"
             )
+        # A set reaches about four standard deviations from end to end.
+        digits = [digits_for(np.abs(ends).max(), (ends[1] - ends[0]) / 4) for ends in self.bounds]
         ends = ", ".join(
-            f"{name} in [{low:.4g}, {high:.4g}]"
-            for name, (low, high) in zip(self.parameters, self.bounds, strict=True)
+            f"{name} in [{low:.{n}g}, {high:.{n}g}]"
+            for name, (low, high), n in zip(self.parameters, self.bounds, digits, strict=True)
         )
         return f"A set with {kind}: volume {self.volume}; {ends}."
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_integer
+from drystone._messages import digits_for
 from drystone.diagnostics.credible_sets import CredibleSet, credible_set
 from drystone.diagnostics.disagreement import Disagreement, disagreement
 from drystone.diagnostics.in_distribution import InDistribution, in_distribution
@@ -83,13 +84,12 @@ class PosteriorAt:
         return np.quantile(self.draws, [alpha / 2, 1 - alpha / 2], axis=0).T
 
     def __str__(self) -> str:
-        ends = self.interval(0.1)
-        lines = [
-            f"{name}: {mean:.4g} ± {sd:.2g}, 90 % in [{low:.4g}, {high:.4g}]"
-            for name, mean, sd, (low, high) in zip(
-                self.parameters, self.mean, self.draws.std(0), ends, strict=True
-            )
-        ]
+        lines = []
+        for name, mean, sd, (low, high) in zip(
+            self.parameters, self.mean, self.draws.std(0), self.interval(0.1), strict=True
+        ):
+            n = digits_for(mean, sd)
+            lines.append(f"{name}: {mean:.{n}g} ± {sd:.2g}, 90 % in [{low:.{n}g}, {high:.{n}g}]")
         heaviest = sorted(self.weights.items(), key=lambda item: -item[1])[:LISTED]
         if heaviest:
             rest = f" and {len(self.weights) - LISTED} more" if len(self.weights) > LISTED else ""

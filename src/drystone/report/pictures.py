@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from drystone._messages import counted
+from drystone._messages import counted, digits_for
 from drystone.diagnostics import Calibration
 from drystone.plots.axes import RoomyLocator, tidy
 from drystone.plots.calibration import draw_curves
@@ -22,7 +22,7 @@ from drystone.plots.palette import Style
 from drystone.plots.posterior import draw_pairs
 from drystone.report.posteriors import Observation
 from drystone.report.svg import UNIT, svg
-from drystone.report.tables import Cell, Grid, grid, number
+from drystone.report.tables import Cell, Grid, grid, interval, number
 from drystone.report.theme import TEXTS
 
 __all__ = ["BACKGROUND", "MOST", "Picture", "coverage_pictures", "pair_picture", "rank_pictures"]
@@ -260,12 +260,13 @@ def _posterior_numbers(observation: Observation, parameters: Sequence[str]) -> G
     """Return mean, standard deviation and central 90 % interval of each parameter by each method."""
     rows = []
     for j, parameter in enumerate(parameters):
+        spreads = {n: of[:, j].std(ddof=1) if len(of) > 1 else np.nan for n, of in observation.draws.items()}
         if observation.truth is not None:
-            rows.append([parameter, "truth", number(observation.truth[j]), "", ""])
+            digits = digits_for(observation.truth[j], min(spreads.values(), default=np.nan))
+            rows.append([parameter, "truth", number(observation.truth[j], digits), "", ""])
         for name, sample in observation.draws.items():
-            low, high = np.quantile(sample[:, j], [0.05, 0.95])
-            spread = sample[:, j].std(ddof=1) if len(sample) > 1 else np.nan
-            interval = f"[{number(low)}, {number(high)}]"
-            rows.append([parameter, name, sample[:, j].mean(), spread, interval])
+            mean, ends = float(sample[:, j].mean()), np.quantile(sample[:, j], [0.05, 0.95])
+            digits = digits_for(mean, spreads[name])
+            rows.append([parameter, name, Cell(number(mean, digits), mean), spreads[name], interval(ends, digits)])
     head = ("parameter", "method", "mean", "standard deviation", "90 % interval")
     return grid(f"Posteriors at {observation.label}", head, rows)

@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drystone.estimate import Estimate
 
-__all__ = ["Cell", "Grid", "bound", "cell", "grid", "number", "with_error"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Cell", "Grid", "bound", "cell", "grid", "interval", "number", "with_error"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,17 @@ def cell(value: Any) -> Cell:
     except (TypeError, ValueError):
         return Cell(str(value), str(value))
     return Cell("–") if math.isnan(as_float) else Cell(number(as_float), as_float)
+
+
+def interval(ends: Sequence[float] | np.ndarray, digits: int = 4) -> str:
+    """Return the two ends of an interval for a reader.
+
+    Example:
+        >>> interval((-0.5, 1234.5), digits=6)
+        '[−0.5, 1234.5]'
+    """
+    low, high = ends
+    return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from drystone._messages import digits_for
 from drystone.diagnostics import PosteriorAt
 from drystone.diagnostics.null import ALARM, DOUBT, Check
 from drystone.plots.palette import Style
 from drystone.report.pictures import Picture, pair_picture
 from drystone.report.posteriors import Observation
-from drystone.report.tables import Cell, Grid, grid, number, with_error
+from drystone.report.tables import Cell, Grid, grid, interval, number, with_error
 
 __all__ = ["Answer", "YourObservation", "your_observation"]
 
@@ -172,10 +173,10 @@ def _on_predictions(here: PosteriorAt) -> Answer:
             each.name,
             float(observed),
             float(np.median(simulated)),
-            f"[{number(low)}, {number(high)}]",
+            interval(ends),
             Cell(_p(each.p_value), each.p_value),
         ]
-        for each, observed, simulated, (low, high) in zip(
+        for each, observed, simulated, ends in zip(
             found.checks, found.observed, found.simulated.T, found.interval, strict=True
         )
     ]
@@ -225,7 +226,7 @@ def _on_change(here: PosteriorAt) -> list[Answer]:
 
 def _null(null: np.ndarray) -> tuple[float, str]:
     low, middle, high = np.quantile(null, [0.05, 0.5, 0.95])
-    return float(middle), f"[{number(low)}, {number(high)}]"
+    return float(middle), interval((low, high))
 
 
 def _p(p_value: float) -> str:
@@ -245,9 +246,10 @@ def _estimates(here: PosteriorAt) -> Grid:
     head += [] if region is None else [f"{1 - region.alpha:.0%} set reaches".replace("%", " %")]
     rows = []
     for j, name in enumerate(here.parameters):
-        low, high = here.interval(0.1)[j]
-        row = [name, float(here.mean[j]), float(here.draws[:, j].std()), f"[{number(low)}, {number(high)}]"]
-        rows.append(row if bounds is None else [*row, f"[{number(bounds[j, 0])}, {number(bounds[j, 1])}]"])
+        mean, sd = float(here.mean[j]), float(here.draws[:, j].std())
+        digits = digits_for(mean, sd)
+        row = [name, Cell(number(mean, digits), mean), sd, interval(here.interval(0.1)[j], digits)]
+        rows.append(row if bounds is None else [*row, interval(bounds[j], digits)])
     return grid("Estimates at your observation", head, rows)
 
 
