@@ -88,9 +88,12 @@ class Experiment:
                 f"the results of {record.name} that are there have other versions, settings or another seed than "
                 "this part. Remove them and run all parts again."
             )
-        tasks = {task: {**record.result["tasks"].get(task, {}), **of} for task, of in part.result["tasks"].items()}
-        result = {**record.result, "tasks": {**record.result["tasks"], **tasks}}
-        return replace(record, seconds=round(record.seconds + part.seconds, 1), result=result)
+        tasks = dict(record.result["tasks"])
+        for task, found in part.result["tasks"].items():
+            tasks[task] = {**tasks.get(task, {}), **found}
+        in_order = {task: tasks[task] for task in (*(name for name in self.tasks if name in tasks), *tasks)}
+        seconds = round(record.seconds + part.seconds, 1)
+        return replace(record, seconds=seconds, result={**record.result, "tasks": in_order})
 
     def made_alike(self, record: Record, other: Record) -> bool:
         """Return whether two records are of the same experiment but for tasks and, where it has several, seeds."""

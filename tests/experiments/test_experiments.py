@@ -84,7 +84,9 @@ def test_parts_of_an_experiment_are_added_to_its_results(tmp_path, in_parts):
     assert Record.load(path).result == {"size": 5, "tasks": {"sir": {"0": 0, "1": 1}}}
     experiments.run("truth", directory=tmp_path, tasks=["sir"], seed=1, seeds=1)
     experiments.run("truth", directory=tmp_path, tasks=["slcp"], seed=2, seeds=1)
-    assert Record.load(path).result["tasks"] == {"sir": {"0": 0, "1": 0}, "slcp": {"2": 0}}
+    tasks = Record.load(path).result["tasks"]
+    assert tasks == {"sir": {"0": 0, "1": 0}, "slcp": {"2": 0}}
+    assert list(tasks) == ["slcp", "sir"]  # as the experiment names them
     whole = experiments.run("truth", directory=tmp_path)
     assert (whole.table, whole.files) == ("slcp sir", (path,))
     assert Record.load(path).result["tasks"]["slcp"] == {"0": 0, "1": 1, "2": 2}
