@@ -147,7 +147,8 @@ class Advice:
     def _sentences(self) -> list[str]:
         sentences = [*self._on_weights(), *self._on_members(), *self._on_gain(), *self._on_rows()]
         sentences += self._on_calibration()
-        slow = [f"{piece} ({why.removeprefix(TAKES)[1:]})" for piece, why in self.skipped.items() if TAKES in why]
+        # Without the seconds, so that reports of equal calls are equal; ``skipped`` has them.
+        slow = [piece for piece, why in self.skipped.items() if TAKES in why]
         if slow:
             sentences.append(
                 f"Skipped to save time: {', '.join(slow)}. Allow it with ds.advise(fit, table, seconds=...)."
