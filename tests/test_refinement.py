@@ -1,6 +1,7 @@
 """Refinement at one observation: what is simulated, trained and held out, and what is said of it."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,6 +57,13 @@ def refined(inferred, directory):
 def exact_log_density(theta):
     """The posterior at Y: a normal cut off by the box, which holds next to all of it."""
     return norm.logpdf(theta, Y, NOISE).sum(1)
+
+
+def test_members_without_weight_are_left_out_of_it(inferred):
+    alone = replace(inferred, fit=ds.Stacking.single(inferred.fit.names, 0, parameters=inferred.fit.parameters))
+    refined = ds.refine(alone, at=Y, simulator=simulator, n=100, progress=False)
+    assert len(inferred.fit.names) > 1
+    assert list(refined.members) == [inferred.fit.names[0]]
 
 
 def test_simulations_come_from_where_the_posterior_is(inferred, refined):

@@ -314,7 +314,7 @@ def _beginning(
     prior: object,
 ) -> tuple[StackedPosterior, tuple[np.ndarray, np.ndarray], Prior]:
     """Return the posterior to begin with, the simulations behind it, and the prior."""
-    posterior = inference.posterior if isinstance(inference, Inference) else inference
+    posterior = _of_members_with_weight(inference) if isinstance(inference, Inference) else inference
     if isinstance(inference, Inference):
         simulations = inference.simulations if simulations is None else simulations
         prior = inference.prior if prior is None else prior
@@ -334,6 +334,12 @@ def _beginning(
         raise type(error)(f"`simulations`: {error}") from None
     check_prior(prior, theta)
     return posterior, (np.asarray(theta, float), y), as_prior(prior)
+
+
+def _of_members_with_weight(inference: Inference) -> StackedPosterior:
+    """Return the posterior without the other members, which would be evaluated at every new simulation."""
+    carrying = {name: inference.members[name] for name in inference.fit.member_weights}
+    return inference.fit.posterior(carrying, inference.posterior.reference)
 
 
 def _trained_again(
