@@ -82,11 +82,16 @@ def _gaps(task: str, n: int, plan: Plan) -> np.ndarray:
     return np.stack([log_p - log_q[method] for method in (*METHODS, *SBI)])
 
 
+def _by_size(result: dict[str, Any]) -> dict[str, dict[int, Any]]:
+    """Return task → number of simulations → row, in order: cells may have been run in any."""
+    return {task: {n: sizes[str(n)] for n in sorted(map(int, sizes))} for task, sizes in result["tasks"].items()}
+
+
 def table(result: dict[str, Any]) -> str:
     """Return one row per task and number of simulations."""
     rows = [
-        [task, f"{int(n):,}", *(estimate(row["gap"][method]) for method in (*METHODS, *SBI)), str(row["rows"])]
-        for task, sizes in result["tasks"].items()
+        [task, f"{n:,}", *(estimate(row["gap"][method]) for method in (*METHODS, *SBI)), str(row["rows"])]
+        for task, sizes in _by_size(result).items()
         for n, row in sizes.items()
     ]
     return grid(["task", "simulations", *METHODS, *SBI, "rows"], rows)
@@ -96,11 +101,12 @@ def draw(result: dict[str, Any]) -> Figure:
     """Draw the gap against the number of simulations, one panel per task."""
     import matplotlib.pyplot as plt
 
+    tasks = _by_size(result)
     figure, axes = plt.subplots(
-        1, len(result["tasks"]), figsize=(5.2 * len(result["tasks"]), 3.9), squeeze=False, layout="constrained"
+        1, len(tasks), figsize=(5.2 * len(tasks), 3.9), squeeze=False, layout="constrained"
     )
-    for ax, (task, sizes) in zip(axes[0], result["tasks"].items(), strict=True):
-        x = [int(n) for n in sizes]
+    for ax, (task, sizes) in zip(axes[0], tasks.items(), strict=True):
+        x = list(sizes)
         for method, (label, colour) in DRAWN.items():
             curve(ax, x, [row["gap"][method] for row in sizes.values()], label, colour)
         ax.set(title=task, xlabel="simulations", ylabel="nats from the exact posterior")

@@ -15,6 +15,7 @@ from experiments.compression import compress
 from experiments.ensembles import Plan, Setting, exact, members, shown, simulations, tables
 from experiments.figure1 import examples, histogram, most_varied
 from experiments.figure5 import counts_of, panel, regions
+from experiments.opened import METHODS
 from experiments.publish import bring
 from experiments.published import C2ST_10K, C2ST_COST, FIGURE3, TABLE1, TABLE2, TABLE3, TABLE4, TOY, published
 from experiments.ranks import rank_curves, rank_rows
@@ -339,6 +340,15 @@ def test_the_largest_cells_of_the_ablation_are_shown_once_they_have_been_run(tmp
     }
     assert result["tasks"]["slcp"]["1000"]["rows"] == 29
     assert "| slcp | 30,000 | 2.000 ± 0.000 |" in ablation.table(result)
+
+
+def test_cells_of_the_ablation_are_shown_by_size_in_whatever_order_they_were_run():
+    row = {"rows": 3, "gap": {method: {"value": 1.0, "se": 0.1} for method in (*METHODS, *ablation.SBI)}}
+    result = {"tasks": {"slcp": {n: row for n in ("11000", "1000", "3000")}}}
+    sizes = [line.split(" | ")[1] for line in ablation.table(result).splitlines() if "slcp" in line]
+    assert sizes == ["1,000", "3,000", "11,000"]
+    line = ablation.draw(result).axes[0].get_lines()[0]
+    assert line.get_xdata().tolist() == [1_000, 3_000, 11_000]
 
 
 def test_problems_of_other_people_had_no_part_in_choosing_settings():
