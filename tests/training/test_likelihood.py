@@ -72,6 +72,8 @@ def test_one_row_of_y_serves_all_rows_of_theta(linear):
     theta, y = simulations(20, 2)
     one = linear[1].log_likelihood(theta, y[:1])
     np.testing.assert_array_equal(one, linear[1].log_likelihood(theta, np.repeat(y[:1], 20, 0)))
+    with_another = np.concatenate([np.repeat(y[:1], 19, 0), y[1:2]])
+    np.testing.assert_allclose(one[:19], linear[1].log_likelihood(theta, with_another)[:19], rtol=1e-12)
 
 
 def test_likelihoods_are_normalized_tabulated_and_stacked(linear):
