@@ -41,6 +41,7 @@ from experiments.stored import Minutes, by_blocks, timed
 __all__ = [
     "EXACT",
     "EXPERIMENT",
+    "SLOW",
     "digest",
     "exact_log_posterior",
     "folder",
@@ -51,8 +52,8 @@ __all__ = [
     "truth",
 ]
 
-# Exact densities of the test simulations, which on some tasks take half an hour; `publish` brings them here.
-EXACT = Path(__file__).parent / "results" / "exact"
+# Tasks on which exact densities of the test simulations take half an hour, and where `publish` brings these.
+SLOW, EXACT = ("sir", "lotka_volterra"), Path(__file__).parent / "results" / "exact"
 SIMULATIONS, TEST, SEEDS = 11_000, 1_000, 3
 # Far from the seeds with which defaults were chosen, and from those of the other experiments.
 FIRST_SEED, TEST_SEED = 20_000, 19_999

@@ -26,7 +26,7 @@ from experiments.sbi_defaults import Defaults, sbi_prior
 from experiments.scoreboard import COVERAGE, printed, scoreboard, shortfalls
 from experiments.stored import timed
 from experiments.toy import coverage, divergence
-from experiments.truth import EXACT, digest, exact_log_posterior, inferred, kept
+from experiments.truth import EXACT, SLOW, digest, exact_log_posterior, inferred, kept
 from experiments.truth import table as truth_table
 from experiments.truth_c2st import table as c2st_table
 from scipy.stats import norm
@@ -110,9 +110,10 @@ def test_publishing_adds_to_what_is_there_if_it_was_made_alike(tmp_path, in_part
         experiments.run("truth", directory=tmp_path / task, tasks=[task], seeds=1).record
         for task in ("sir", "slcp")
     ]
-    for part in parts:
-        bring("truth", part)
+    for part in (*parts, *parts):
+        bring("truth", replace(part, seconds=2.0))
     assert set(Record.load(tmp_path / "truth.json").result["tasks"]) == {"sir", "slcp"}
+    assert Record.load(tmp_path / "truth.json").seconds == 4.0
     bring("truth", replace(parts[0], result={**parts[0].result, "size": 6}))
     assert set(Record.load(tmp_path / "truth.json").result["tasks"]) == {"sir"}
 
@@ -381,7 +382,7 @@ def test_exact_densities_are_kept_with_the_simulations_that_they_are_of(tmp_path
     assert kept(tmp_path / "toy.npz", theta + 1e-3, y) is None
 
 
-@pytest.mark.parametrize("name", ["lotka_volterra", "sir"])
+@pytest.mark.parametrize("name", SLOW)
 def test_kept_densities_are_those_of_the_task(name):
     task = ds.tasks.get(name)
     drawn = ds.simulate(task, n=1_000, seed=19_999, workers=1)
