@@ -266,6 +266,32 @@ def test_rows_whose_points_are_forgotten_are_not_piloted_again_and_say_the_same(
     assert max(asked) <= 16 * 64  # pilots are larger
 
 
+def test_a_table_finds_points_once_for_all_likelihoods_though_memory_holds_those_of_some_rows(monkeypatch):
+    theta, y = simulations(300)
+    proposed = []
+
+    def counted(n, y, seed=None):
+        proposed.append(n)
+        return prior_draws(n, y, seed)
+
+    def tabulated():
+        proposal = ds.adapters.from_functions(sample=counted, log_prob=prior_density)
+        members = normalize(
+            {name: from_likelihood(log_likelihood) for name in "abc"}, prior=PRIOR, proposal=proposal, draws=64,
+            error=10.0,
+        )  # fmt: skip
+        return ds.tabulate(members, theta, y, draws=0, seed=1)
+
+    expected = tabulated()
+    once = sum(proposed)
+    proposed.clear()
+    # Room for the points of half of the rows, and what three likelihoods say of them.
+    monkeypatch.setattr(sys.modules["drystone.likelihood.normalize"], "CACHE", 150 * 64 * (2 + 1 + 3) * 8)
+    table = tabulated()
+    assert sum(proposed) < 1.2 * once
+    np.testing.assert_array_equal(table.log_q, expected.log_q)
+
+
 def test_a_member_that_travels_to_another_process_says_the_same():
     theta, y = simulations(3)
     member = normalized(draws=50, proposal=ds.adapters.from_functions(sample=prior_draws, log_prob=prior_density))

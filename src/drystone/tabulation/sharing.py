@@ -7,7 +7,7 @@ a call without it, at whichever row and in whosever job it hung.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,19 @@ class Sharing:
         self.members = dict(members)
         self.to_repeat: list[str] = []
         self._without: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether any members share points."""
+        return any(len(group) > 1 for group in self.groups(list(self.members)))
+
+    def groups(self, names: Sequence[str]) -> list[list[str]]:
+        """Return the names in groups that share points; other members are each alone."""
+        groups: dict[object, list[str]] = {}
+        for name in names:
+            normalizer = self._normalizer(name)
+            groups.setdefault(name if normalizer is None else id(normalizer), []).append(name)
+        return list(groups.values())
 
     def without(self, name: str) -> tuple[str, ...]:
         """Return the likelihoods that shared the points of a member and were left out."""

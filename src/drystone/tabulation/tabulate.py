@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ __all__ = ["tabulate"]
 
 # Rows per job, which is also the most work lost when the process is killed.
 CHUNK = 1000
+# Rows, for each thread, at which likelihoods that share points are evaluated one after another: their points at
+# these rows fit into the memory that `ds.normalize` keeps them in.
+SHARED_CHUNK = 100
 # What it means that members lack something.
 NO_DENSITY = "fits by the log score leave them out; the energy score needs draws alone."
 NO_DRAWS = "only fits by the log score can use them."
@@ -145,7 +149,10 @@ def tabulate(
         as_integer("threads", threads) if workers == 1 and time_limit is None and client is None else 1,
     )
     workers, chunk = as_integer("workers", workers), as_integer("chunk", chunk)
-    rows = -(-chunk // plan.block(sizes["d"])) * plan.block(sizes["d"])
+    if workers == 1 and plan.limit is None and client is None and Sharing(checked_members).any:
+        chunk = min(chunk, SHARED_CHUNK * plan.threads)
+    block = plan.block(sizes["d"]) if plan.draws else 1  # without draws no block has a random stream
+    rows = -(-chunk // block) * block
     with working_in(directory):
         store: InMemoryParts | StoredParts = InMemoryParts(names, len(theta))
         if directory is not None:
@@ -168,10 +175,10 @@ def tabulate(
 
         def missing(names: Sequence[str]) -> Iterator[MemberJob]:
             """Yield the jobs of these members; no more of one that has failed, or is to be repeated."""
-            for name in names:
-                for start in range(0, len(theta), rows):
+            for group in sharing.groups(names):
+                for start, name in product(range(0, len(theta), rows), group):
                     if name in outcomes.failed or name in sharing.to_repeat:
-                        break
+                        continue
                     stretch = slice(start, start + rows)
                     member, without = sharing.members[name], sharing.without(name)
                     job = MemberJob(name, plan, start, theta[stretch], y[stretch], member, without)
