@@ -1,4 +1,4 @@
-r"""What made the difference: kinds of members, mixture or product, refitting, against the number of simulations.
+r"""What made the difference: kinds of members, mixture or product, refitting, distilling; by simulations.
 
 Each cell is one task with one number of simulations: a call of :func:`drystone.infer`, opened, and what sbi's
 defaults give for the same simulations. The test simulations and their exact densities are those of
@@ -16,12 +16,13 @@ from drystone.likelihood import normalize
 from experiments.ensembles import SHOWN, Plan
 from experiments.figures import COLOURS, curve
 from experiments.markdown import estimate, grid
-from experiments.opened import METHODS, held_out_posteriors, log_densities
+from experiments.opened import METHODS as OF_THE_CALL
+from experiments.opened import held_out_posteriors, log_densities
 from experiments.record import Experiment
 from experiments.rivals import mean
 from experiments.sbi_defaults import Defaults
 from experiments.stored import by_blocks, stored
-from experiments.truth import SIMULATIONS, folder, inferred, truth
+from experiments.truth import SIMULATIONS, beside, folder, inferred, truth
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ __all__ = ["EXPERIMENT"]
 TASKS = ("slcp", "lotka_volterra")
 SIZES, LARGE = (1_000, 3_000, SIMULATIONS), (30_000,)
 QUICK_CELLS = ("slcp-500", "slcp-1000")
-SBI = ("sbi NPE", "sbi NLE")
+METHODS = (*OF_THE_CALL, "distilled", "sbi NPE", "sbi NLE")
 CELLS = tuple(f"{task}-{n}" for task in TASKS for n in (*SIZES, *LARGE))
 # What the figure shows, with its colours.
 DRAWN = {
@@ -52,7 +53,7 @@ def run(plan: Plan) -> dict[str, Any]:
         task, n = name.rsplit("-", 1)
         gaps = stored(_finished(name, plan), lambda task=task, n=n: _gaps(task, int(n), plan))
         known = np.isfinite(gaps).all(0)
-        values = {method: mean(rows[known]) for method, rows in zip((*METHODS, *SBI), gaps, strict=True)}
+        values = {method: mean(rows[known]) for method, rows in zip(METHODS, gaps, strict=True)}
         results.setdefault(task, {})[n] = {"rows": int(known.sum()), "gap": values}
     return {"tasks": results}
 
@@ -72,6 +73,7 @@ def _gaps(task: str, n: int, plan: Plan) -> np.ndarray:
     theta, y, log_p = truth(task, plan)
     inference = inferred(task, seed, plan, n)
     log_q = log_densities(inference, theta, y, seed=seed, folder=at)
+    log_q["distilled"], _ = beside("distilled", inference, theta, y, seed=seed, plan=plan, folder=at)
     prior, transform = inference.prior, SHOWN.get(task, np.asarray)
     sbi = Defaults(*inference.simulations, prior, seed, at / "sbi", transform, 2 if plan.quick else None)
     # Points are proposed by our posteriors, so that little of the gap is an error of normalizing.
@@ -79,7 +81,7 @@ def _gaps(task: str, n: int, plan: Plan) -> np.ndarray:
     normalized = normalize({"NLE": sbi.likelihood()}, prior=prior, proposal=proposal, seed=seed)["NLE"]
     log_q["sbi NPE"] = by_blocks(at / "sbi" / "NPE", sbi.posterior().log_prob, theta, y)
     log_q["sbi NLE"] = by_blocks(at / "sbi" / "NLE", normalized.log_prob, theta, y)
-    return np.stack([log_p - log_q[method] for method in (*METHODS, *SBI)])
+    return np.stack([log_p - log_q[method] for method in METHODS])
 
 
 def _by_size(result: dict[str, Any]) -> dict[str, dict[int, Any]]:
@@ -90,11 +92,11 @@ def _by_size(result: dict[str, Any]) -> dict[str, dict[int, Any]]:
 def table(result: dict[str, Any]) -> str:
     """Return one row per task and number of simulations."""
     rows = [
-        [task, f"{n:,}", *(estimate(row["gap"][method]) for method in (*METHODS, *SBI)), str(row["rows"])]
+        [task, f"{n:,}", *(estimate(row["gap"][method]) for method in METHODS), str(row["rows"])]
         for task, sizes in _by_size(result).items()
         for n, row in sizes.items()
     ]
-    return grid(["task", "simulations", *METHODS, *SBI, "rows"], rows)
+    return grid(["task", "simulations", *METHODS, "rows"], rows)
 
 
 def draw(result: dict[str, Any]) -> Figure:

@@ -42,6 +42,7 @@ __all__ = [
     "EXACT",
     "EXPERIMENT",
     "SLOW",
+    "beside",
     "digest",
     "exact_log_posterior",
     "folder",
@@ -149,11 +150,8 @@ def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
     inference, taken = _inferred_in_time(name, seed, plan)
     minutes = _minutes(inference, taken, Ensemble.load(at / "inference" / REFITTED_IN))
     log_q = log_densities(inference, theta, y, seed=seed, folder=at)
-    stopping = split_rows(len(inference.simulations[0]), seed)[1]
-    for method, trained in BESIDE.items() if seed == 0 else ():
-        ensemble, spent = timed(at / method, partial(trained, inference, seed, plan, at / method))
-        stacked = stack(_densities(ensemble, *(of[stopping] for of in inference.simulations)))
-        log_q[method] = stacked.apply(_densities(ensemble, theta, y)).log_q
+    for method in BESIDE if seed == 0 else ():
+        log_q[method], spent = beside(method, inference, theta, y, seed=seed, plan=plan, folder=at)
         minutes[method] = spent.processor
     known = np.isfinite(log_p)
     gaps = {method: (log_p - of)[known] for method, of in log_q.items()}
@@ -165,6 +163,16 @@ def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
         "weights": {member: round(float(w), 4) for member, w in inference.fit.member_weights.items()},
         "minutes": minutes,
     }
+
+
+def beside(
+    method: str, inference: Inference, theta: np.ndarray, y: np.ndarray, *, seed: int, plan: Plan, folder: Path
+) -> tuple[np.ndarray, Minutes]:
+    """Return the log density at further rows of what stands beside a call, stacked as it is, and what it took."""
+    stopping = split_rows(len(inference.simulations[0]), seed)[1]
+    ensemble, spent = timed(folder / method, partial(BESIDE[method], inference, seed, plan, folder / method))
+    stacked = stack(_densities(ensemble, *(of[stopping] for of in inference.simulations)))
+    return stacked.apply(_densities(ensemble, theta, y)).log_q, spent
 
 
 def _densities(ensemble: Ensemble[Any], theta: np.ndarray, y: np.ndarray) -> Table:
