@@ -114,6 +114,18 @@ def heavy_tails():
     return "\n".join(lines)
 
 
+def trend():
+    """What taking linear trends away gains, and in how many columns with the most simulations."""
+    rows = json.loads((RESULTS / "trend.json").read_text())
+    sizes = sorted({int(n) for row in rows.values() for n in row if n.isdigit()})
+    lines = [f"| problem | columns | {' | '.join(f'{n:,}' for n in sizes)} |", "|---|---|" + "---|" * len(sizes)]
+    for name, row in rows.items():
+        chosen, last = "" if row["judged"] else " (chosen on)", row[str(sizes[-1])]
+        gains = " | ".join(gain(row[str(n)]) for n in sizes)
+        lines.append(f"| {name.replace('_', ' ')}{chosen} | {last['columns']} of {last['of']} | {gains} |")
+    return "\n".join(lines)
+
+
 def bounds():
     """Means over seeds of the gains of the default map; in the docs the standard errors would hide the table."""
     cells = {}
@@ -198,6 +210,7 @@ TABLES = {
     "bounds": bounds,
     "bounds_stacks": bounds_stacks,
     "heavy_tails": heavy_tails,
+    "trend": trend,
     "augment": augment,
     "sizes": sizes,
     "blocks": blocks,

@@ -21,7 +21,7 @@ GENERATED = {
     "choosing.md": ("harm",),
     "scaling.md": ("sizes", "blocks", "billion"),
     "benchmarks.md": ("peers", "solvers", "training", "others"),
-    "training.md": ("bounds", "bounds_stacks", "heavy_tails", "augment"),
+    "training.md": ("bounds", "bounds_stacks", "heavy_tails", "trend", "augment"),
 }
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "MEMBERS",
     "NONFINITE",
     "PATIENCE",
+    "PATIENCE_ROWS",
     "PATIENCE_WITH_DROPS",
     "SEED",
     "VALIDATION",
@@ -29,6 +30,7 @@ EPOCHS = 1000
 LR_DROPS = 3
 PATIENCE = 20  # without drops of the learning rate
 PATIENCE_WITH_DROPS = 8
+PATIENCE_ROWS = 15_000  # as many epochs as see so many rows, if that is more
 VALIDATION = 0.1
 LOG_Y: Literal["auto"] = "auto"
 

@@ -51,7 +51,7 @@ def test_every_setting_counts(name):
 def test_every_hyperparameter_counts(field):
     one = ds.Configuration()
     other = {"family": "maf", "activation": "tanh", "shuffle": True, "ema_decay": 0.5, "dropout": 0.5}
-    other["bounds"] = "restrict"
+    other |= {"bounds": "restrict", "trend": True}
     changed = replace(one, **{field: other.get(field, getattr(one, field) * 2)})
     assert fingerprint_of_member("", 0, 0, changed) != fingerprint_of_member("", 0, 0, one)
 

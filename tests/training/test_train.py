@@ -323,3 +323,11 @@ def test_the_average_of_one_epoch_is_that_epoch(simulations):
         for decay in (0.0, 0.8)
     )
     np.testing.assert_array_equal(averaged[0].flow.parameters, plain[0].flow.parameters)
+
+
+@pytest.mark.parametrize(("rows", "drops", "patience"), [(4000, 3, 8), (1000, 3, 17), (300, 3, 56), (4000, 0, 20)])
+def test_few_rows_are_waited_for_longer(rows, drops, patience):
+    theta, y = ds.toy.simulate(rows, seed=1)
+    sweep = [ds.Configuration("maf", transforms=1, units=4, layers=0)]
+    ensemble = ds.train(theta, y, sweep=sweep, epochs=1, lr_drops=drops, workers=1, progress=False)
+    assert ensemble[0].recipe.schedule.patience == patience

@@ -43,6 +43,7 @@ from drystone.training.member import History, TrainedMember
 from drystone.training.preprocessing import DataTransform, Scaling
 from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration
+from drystone.training.trend import Trend
 from drystone.training.warp import Warp
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _arrays_of_posterior(member: TrainedMember) -> State:
         "support.upper": member.support.upper,
         "scaling.shift": member.scaling.shift,
         "scaling.scale": member.scaling.scale,
-        **_arrays_of_warp("conditioning", data_transform.warp),
+        **_arrays_of(data_transform.warp, "conditioning"),
         "conditioning.shift": data_transform.scaling.shift,
         "conditioning.scale": data_transform.scaling.scale,
     }
@@ -127,20 +128,27 @@ def _arrays_of_likelihood(member: TrainedLikelihood) -> State:
         "features.constant": features.constant,
         "features.step": features.step,
         "features.origin": features.origin,
-        **_arrays_of_warp("features", features.warp),
+        **_arrays_of(features.warp, "features"),
         "features.shift": features.scaling.shift,
         "features.scale": features.scaling.scale,
+        **_arrays_of(member.trend, "trend"),
     }
 
 
-def _arrays_of_warp(prefix: str, warp: Warp) -> State:
-    return {f"{prefix}.{field.name}": getattr(warp, field.name) for field in fields(warp)}
+def _arrays_of(part: Warp | Trend | None, prefix: str) -> State:
+    return {} if part is None else {f"{prefix}.{field.name}": getattr(part, field.name) for field in fields(part)}
 
 
 def _warp(prefix: str, arrays: State) -> Warp:
     """Read a warp; files of 0.1 have the logarithms alone, and none was of another kind."""
     stored = {f.name: arrays[key] for f in fields(Warp) if (key := f"{prefix}.{f.name}") in arrays}
     return replace(Warp.none(stored["log"].shape), **stored)
+
+
+def _trend(arrays: State) -> Trend | None:
+    """Read a trend, if the member has one."""
+    stored = {f.name: arrays[key] for f in fields(Trend) if (key := f"trend.{f.name}") in arrays}
+    return Trend(**stored) if stored else None
 
 
 def save_diverged(name: str, directory: Path, fingerprint: str) -> None:
@@ -266,6 +274,7 @@ class Stored:
                 history=self.history,
                 snapshots=_snapshots(arrays),
                 recipe=self.recipe,
+                trend=_trend(arrays),
             )
         data_transform = DataTransform(
             _warp("conditioning", arrays),

@@ -88,6 +88,8 @@ def fingerprint_of_member(common: str, seed: int, k: int, configuration: Configu
     )
     if configuration.bounds != "map":
         text += f", bounds={configuration.bounds!r}"
+    if configuration.trend:
+        text += ", trend=True"
     return hashlib.sha256(f"({common!r}, {seed!r}, {k!r}, {text})".encode()).hexdigest()
 
 

@@ -19,6 +19,7 @@ from drystone.training.member import History
 from drystone.training.preprocessing import Scaling
 from drystone.training.recipe import Recipe
 from drystone.training.sweep import Configuration
+from drystone.training.trend import Trend
 
 __all__ = ["Condition", "TrainedLikelihood"]
 
@@ -57,9 +58,9 @@ class Condition:
 class TrainedLikelihood:
     r"""A conditional flow over data with the transforms between it and the user's units.
 
-    With the map :math:`z` of the data and the transform :math:`c` of the parameters,
+    With the map :math:`z` of the data, the transform :math:`c` of θ and the trend :math:`x` of z in c,
 
-    .. math:: \log q(y \mid \theta) = \log q_f(z(y) \mid c(\theta)) + \log |\det z'|
+    .. math:: \log q(y \mid \theta) = \log q_f(x(z(y), c(\theta)) \mid c(\theta)) + \log |\det x'| + \log |\det z'|
 
     a normalized density of the columns of y that vary. Where y are counts it is a probability, the integral of the
     density over the cell, averaged over a few points in it. Outside the prior's support it is :math:`-\infty`.
@@ -73,6 +74,7 @@ class TrainedLikelihood:
         history: The course of the training.
         snapshots: Parameters after some epochs, by epoch.
         recipe: What the training is repeated from; ``None`` for members of earlier versions.
+        trend: The linear trend of z that is taken away; ``None`` for none.
     """
 
     normalized_in_y: ClassVar[bool] = True
@@ -86,6 +88,7 @@ class TrainedLikelihood:
     history: History
     snapshots: Mapping[int, State] = field(default_factory=dict, repr=False)
     recipe: Recipe | None = field(default=None, repr=False)
+    trend: Trend | None = field(default=None, repr=False)
 
     def log_likelihood(self, theta: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         r"""Return :math:`\log q(y_n \mid \theta_n)`, (N,), for paired rows theta (N, d) and y (N, c).
@@ -100,7 +103,9 @@ class TrainedLikelihood:
         at_points = []
         for u in self.features.points:
             z, log_det = self.features.apply(y, u)
-            if len(z) == 1:
+            if self.trend is not None:
+                z, log_det = self.trend.apply(z, context), log_det + self.trend.log_det
+            elif len(z) == 1:
                 z = np.broadcast_to(z, (len(theta), z.shape[1]))
             at_points.append(self.flow.log_prob(z, context) + log_det)
         log_q = at_points[0] if len(at_points) == 1 else _log_mean(np.stack(at_points))
@@ -112,7 +117,9 @@ class TrainedLikelihood:
         outside = int((~self.condition.support.contains(theta)).sum())
         if outside:
             raise ValueError(f"`theta` must lie in the prior's support; {outside} of {len(theta)} rows do not.")
-        return self.features.invert(self.flow.sample(1, self.condition(theta), seed)[0])
+        context = self.condition(theta)
+        x = self.flow.sample(1, context, seed)[0]
+        return self.features.invert(x if self.trend is None else self.trend.invert(x, context))
 
     def snapshot(self, epoch: int) -> TrainedLikelihood:
         """Return the member as it was after an epoch, or at the end of training if that was earlier."""

@@ -41,6 +41,8 @@ class Configuration:
         bounds: How a posterior keeps to the two bounds of a parameter: ``"map"`` maps the box to the reals before
             the flow is trained; ``"restrict"`` trains it on θ as it is, cuts off what it puts outside, and
             renormalizes. Half-lines are mapped in any case, and likelihoods have no use for it.
+        trend: Whether a likelihood describes what is left of y when its linear trend in θ is taken away, in the
+            columns that have one (:mod:`drystone.training.trend`). Posteriors have no use for it.
 
     Example:
         >>> import drystone as ds
@@ -63,6 +65,7 @@ class Configuration:
     learning_rate: float = 5e-4
     ema_decay: float = 0.0
     bounds: Bounds = "map"
+    trend: bool = False
 
     def __post_init__(self) -> None:
         if self.bounds not in ("map", "restrict"):
@@ -86,6 +89,11 @@ class Configuration:
             self.family, features, context, self.transforms, self.units, self.layers, self.activation,
             self.bins, orders=orders,
         )  # fmt: skip
+
+    @property
+    def preprocessing(self) -> tuple[Bounds, bool]:
+        """What decides how the simulations are transformed before the training: bounds and trend."""
+        return self.bounds, self.trend
 
     @property
     def cost(self) -> float:
@@ -133,6 +141,7 @@ class Sweep:
     shuffle: bool = True
     ema_decay: float = 0.0
     bounds: Bounds = "map"
+    trend: bool = False
 
     def __post_init__(self) -> None:
         for name in ("transforms", "units", "layers", "bins", "dropout", "batch_size", "learning_rate"):
@@ -188,6 +197,8 @@ class Sweep:
     def likelihood(cls) -> Sweep:
         """Return the sweep of likelihoods (``target="likelihood"``): small tanh networks, averaged, no dropout.
 
+        They describe what is left of y when linear trends in θ are taken away.
+
         Example:
             >>> Sweep.likelihood().activation
             'tanh'
@@ -216,6 +227,7 @@ class Sweep:
             learning_rate=logarithmic(*self.learning_rate),
             ema_decay=self.ema_decay,
             bounds=self.bounds,
+            trend=self.trend,
         )
 
 
@@ -228,7 +240,7 @@ RELU = replace(TANH, activation="relu", dropout=(0.1, 0.3))
 POSTERIOR = (RESTRICTED, RELU, RESTRICTED, TANH)
 LIKELIHOOD = Sweep(
     transforms=(3, 6), units=(36, 80), layers=(2, 2), bins=(4, 8), dropout=(0.0, 0.0), batch_size=(60, 120),
-    learning_rate=(1e-3, 2.5e-3), activation="tanh", ema_decay=0.8,
+    learning_rate=(1e-3, 2.5e-3), activation="tanh", ema_decay=0.8, trend=True,
 )  # fmt: skip
 # Hyperparameters that the paper's table does not list are those of sbi, which it used: tanh, ten bins, shuffled
 # orders.

@@ -23,7 +23,8 @@ from drystone.training.features import Features
 from drystone.training.likelihood import Condition, TrainedLikelihood
 from drystone.training.member import History, TrainedMember
 from drystone.training.preprocessing import DataTransform, Scaling
-from drystone.training.sweep import Bounds, Family, Sweep
+from drystone.training.sweep import Configuration, Family, Sweep
+from drystone.training.trend import Trend
 from drystone.training.warp import LogY
 
 __all__ = ["LikelihoodTarget", "PosteriorTarget"]
@@ -77,9 +78,11 @@ class PosteriorTarget:
         """Return the transforms of a member."""
         return cls(member.support, member.scaling, member.data_transform)
 
-    def with_bounds(self, bounds: Bounds, theta: NDArray, training: Rows, held_out: Rows) -> PosteriorTarget:
-        """Return the target of flows that keep to bounds in this way; itself where there are none."""
-        if bounds == "map" or not self.support.boxed.any():
+    def for_configuration(
+        self, configuration: Configuration, theta: NDArray, y: NDArray, training: Rows, held_out: Rows
+    ) -> PosteriorTarget:
+        """Return the target of flows that keep to bounds as this one does; itself where there are none."""
+        if configuration.bounds == "map" or not self.support.boxed.any():
             return self
         support = replace(self.support, linear=np.inf)
         scaling = Scaling.fit(support.to_real(theta)[0][training])
@@ -122,6 +125,7 @@ class LikelihoodTarget:
         features: Maps y to standardized coordinates.
         condition: Maps θ to the input of the network.
         u: Where in its cell each count is put in training, (N, c).
+        trend: The linear trend that is taken away; None for none.
     """
 
     PREFIX: ClassVar[str] = "nle-"
@@ -131,6 +135,7 @@ class LikelihoodTarget:
     features: Features
     condition: Condition
     u: NDArray[np.float64]
+    trend: Trend | None = None
 
     @classmethod
     def fit(
@@ -155,14 +160,24 @@ class LikelihoodTarget:
             )
         return cls(features, Condition.fit(theta[training], support), u)
 
-    def with_bounds(self, bounds: Bounds, theta: NDArray, training: Rows, held_out: Rows) -> LikelihoodTarget:
-        """Return the same: bounds are the prior's matter."""
-        return self
+    def for_configuration(
+        self, configuration: Configuration, theta: NDArray, y: NDArray, training: Rows, held_out: Rows
+    ) -> LikelihoodTarget:
+        """Return the target of flows over what is left of y without its trend, if the configuration says so."""
+        if not configuration.trend:
+            return self
+        z, _ = self.features.apply(y[training], self.u[training])
+        warp, varying = self.features.warp, self.features.varying
+        # A line that is drawn in on both sides of the median is none any more.
+        straight = ~(warp.asinh & (warp.center != 0))[varying]
+        with single_threaded():  # rounding must not depend on the number of cores
+            trend = Trend.fit(z, self.condition(theta[training]), straight)
+        return self if trend is None else replace(self, trend=trend)
 
     @classmethod
     def of(cls, member: TrainedLikelihood, y: NDArray, seed: int) -> LikelihoodTarget:
         """Return the transforms of a member, for rows y (N, c)."""
-        return cls(member.features, member.condition, _points_in_cells(y, seed))
+        return cls(member.features, member.condition, _points_in_cells(y, seed), member.trend)
 
     def data(self, theta: NDArray, y: NDArray, training: Rows, held_out: Rows) -> Data:
         """Return the standardized simulations, with the roles of θ and y exchanged."""
@@ -172,7 +187,8 @@ class LikelihoodTarget:
         self, theta: NDArray, y: NDArray, rows: Rows
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return x and y of the flow for pairs that stand at these rows of the simulations."""
-        return self.features.apply(y, self.u[rows])[0].astype(np.float32), self.condition(theta)
+        z, c = self.features.apply(y, self.u[rows])[0], self.condition(theta)
+        return (z if self.trend is None else self.trend.apply(z, c)).astype(np.float32), c
 
     def member(self, name: str, outcome: Outcome) -> TrainedLikelihood:
         """Return the member of a finished training."""
@@ -182,8 +198,9 @@ class LikelihoodTarget:
             features=self.features,
             condition=self.condition,
             configuration=outcome.configuration,
-            history=_history(outcome),
+            history=_history(outcome, 0.0 if self.trend is None else -self.trend.log_det),
             snapshots=outcome.fit.snapshots,
+            trend=self.trend,
         )
 
 

@@ -9,6 +9,7 @@ depend on the number of workers, on where they run, or on interruptions.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import warnings
@@ -26,6 +27,7 @@ from drystone._defaults import (
     LR_DROPS,
     MEMBERS,
     PATIENCE,
+    PATIENCE_ROWS,
     PATIENCE_WITH_DROPS,
     SEED,
     VALIDATION,
@@ -48,7 +50,7 @@ from drystone.training.likelihood import TrainedLikelihood
 from drystone.training.member import TrainedMember
 from drystone.training.progress import member_bar
 from drystone.training.recipe import Recipe
-from drystone.training.sweep import Bounds, Configuration, Family, Sweep
+from drystone.training.sweep import Configuration, Family, Sweep
 from drystone.training.targets import LikelihoodTarget, PosteriorTarget
 from drystone.training.warp import LogY
 
@@ -127,8 +129,8 @@ def train(
             the directory has members of other arguments, :class:`~drystone.StaleError` is raised.
         epochs: Maximum number of epochs.
         patience: Stop after so many epochs without a better validation loss; ``None`` for exactly ``epochs``.
-            ``"auto"`` is 8, or 20 if the learning rate is never lowered. The member has the best parameters in
-            any case.
+            ``"auto"`` is 8, or 20 if the learning rate is never lowered, and more with fewer than 2,000 training
+            rows: as many as see 15,000 rows. The member has the best parameters in any case.
         lr_drops: Number of times that, instead of stopping, the learning rate is lowered to three tenths and the
             patience starts anew; ``None`` for 3.
         validation: Share of the rows held out of training, the same rows for all members; or simulations
@@ -194,8 +196,11 @@ def train(
             raise ValueError(f"`target` must be 'posterior' or 'likelihood'; got {target!r}.")
 
         drops = (0 if old else LR_DROPS) if lr_drops is None else lr_drops
-        waiting = (PATIENCE if drops == 0 else PATIENCE_WITH_DROPS) if patience == "auto" else patience
-        schedule = Schedule(epochs, waiting, tuple(sorted(set(snapshots))), drops)
+        if patience == "auto":
+            patience = PATIENCE if drops == 0 else PATIENCE_WITH_DROPS
+            # Epochs of few rows are few steps, and a plateau lasts for some number of steps.
+            patience = patience if old else max(patience, math.ceil(PATIENCE_ROWS / len(training)))
+        schedule = Schedule(epochs, patience, tuple(sorted(set(snapshots))), drops)
         embedding_name = getattr(embedding, "__qualname__", type(embedding).__name__)
         common = fingerprint_of_data(
             theta, y, support=support, validation=split.settings, log_y=log_y, clip_y=clip_y,
@@ -211,15 +216,15 @@ def train(
             )
             for k, configuration in enumerate(_configurations(members, families, sweep, seed))
         ]  # fmt: skip
-        # Members that treat bounds alike share their data, and all do where there are none.
-        kinds: dict[Bounds, PosteriorTarget | LikelihoodTarget] = {}
-        for job in jobs:
-            bounds = job.configuration.bounds
-            if bounds not in kinds:
-                kinds[bounds] = kind.with_bounds(bounds, split.theta, training, split.validation)
+        # Members that treat bounds and trends alike share their data, and all do where there are none.
+        kinds: dict[tuple[Any, ...], PosteriorTarget | LikelihoodTarget] = {}
+        for configuration in {job.configuration.preprocessing: job.configuration for job in jobs}.values():
+            kinds[configuration.preprocessing] = kind.for_configuration(
+                configuration, split.theta, split.y, training, split.validation
+            )
         different = {id(kind): kind for kind in kinds.values()}
         of_kind = {key: _data(kind, split, augment, support) for key, kind in different.items()}
-        data = {bounds: of_kind[id(kind)] for bounds, kind in kinds.items()}
+        data = {preprocessing: of_kind[id(kind)] for preprocessing, kind in kinds.items()}
 
         done: dict[str, Trained | Stored | None] = _finished(jobs, directory, embedding)
         # Longest first, so that no core waits for the last one.
@@ -229,19 +234,19 @@ def train(
             remaining = _within(minutes, in_order, any(member is not None for member in done.values()))
         unfinished: list[str] = []
         if remaining and augment is not None:
-            _warn_if_told_apart(data[remaining[0].configuration.bounds], seed)
+            _warn_if_told_apart(data[remaining[0].configuration.preprocessing], seed)
         with (
             member_bar(len(jobs), "member", progress) as (bar, step),
             # Torch has one random state per process and its own threads: its members take turns.
             worker_pool(client, 1 if engine == "torch" else workers or cores(), "threads", step) as pool,
         ):
             _show(bar, done)
-            shared = {bounds: pool.share(of) for bounds, of in data.items()}
+            shared = {preprocessing: pool.share(of) for preprocessing, of in data.items()}
             while remaining:
                 # All at once: a job is a few numbers, and a cluster that grows on demand looks at how many wait.
                 for job, future in as_completed(
                     remaining,
-                    lambda job: pool.submit(run, job, shared[job.configuration.bounds]),
+                    lambda job: pool.submit(run, job, shared[job.configuration.preprocessing]),
                     lambda: len(jobs),
                 ):
                     try:
@@ -253,7 +258,7 @@ def train(
                         done[job.name] = None
                     else:
                         done[job.name] = replace(
-                            kinds[job.configuration.bounds].member(job.name, outcome),
+                            kinds[job.configuration.preprocessing].member(job.name, outcome),
                             recipe=Recipe.of(job, outcome.fit, name_of(augment)),
                         )
                     if directory is not None:
