@@ -5,8 +5,8 @@
 
 Four likelihoods of the default sweep with each setting, on the same 1,000, 3,000 and 10,000 simulations;
 differences of the log density of their average at 2,000 fresh simulations, paired by row. The rule was chosen on
-the problems in ``CHOSEN_ON``, with other seeds and, of heavy tails, with this one. Where no column has a trend the members are the same. Writes
-``benchmarks/results/trend.json``.
+the problems in ``CHOSEN_ON``, with other seeds and, of heavy tails, with this one. Where no column has a trend the
+members are the same. Writes ``benchmarks/results/trend.json``.
 """
 
 import json

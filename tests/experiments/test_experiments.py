@@ -348,7 +348,7 @@ def test_cells_of_the_ablation_are_shown_by_size_in_whatever_order_they_were_run
     sizes = [line.split(" | ")[1] for line in ablation.table(result).splitlines() if "slcp" in line]
     assert sizes == ["1,000", "3,000", "11,000"]
     line = ablation.draw(result).axes[0].get_lines()[0]
-    assert line.get_xdata().tolist() == [1_000, 3_000, 11_000]
+    assert np.asarray(line.get_xdata()).tolist() == [1_000, 3_000, 11_000]
 
 
 def test_problems_of_other_people_had_no_part_in_choosing_settings():
