@@ -68,7 +68,7 @@ TRENDS = {
     "laplace": laplace,
 }
 del TRENDS["ricker"]  # a column with a point mass has no density
-# Results on these were seen, with other seeds, before the rule was final.
+# Results on these were seen before the rule was final.
 CHOSEN_ON = (
     "queue",
     "stochastic_volatility",

@@ -160,3 +160,29 @@ def test_a_trend_survives_files_and_refitting(member, tmp_path):
 def test_default_likelihoods_have_trends():
     assert ds.Sweep.likelihood().trend
     assert not any(sweep.trend for sweep in ds.Sweep.posterior())
+
+
+def test_what_is_left_is_standardized_but_heavy_tails_are_not_stretched_beyond_where_splines_end():
+    c, rng = inputs(3000, 1, 8), np.random.default_rng(9)
+    noise = [rng.normal(size=3000), rng.standard_t(4, 3000), 3 * rng.standard_t(2, 3000)]
+    y = np.column_stack([c[:, 0] + 0.1 * of for of in noise])
+    z = (y - y.mean(0)) / y.std(0)
+    trend = Trend.fit(z, c)
+    x = trend.apply(z, c)
+    np.testing.assert_allclose(x[:, 0].std(), 1)
+    np.testing.assert_allclose(np.abs(x[:, 1]).max(), 5)
+    assert x[:, 1].std() < 0.8
+    # The last has rows that are farther out in z already: it is not stretched at all.
+    assert np.abs(z[:, 2]).max() > 5
+    assert trend.scale[2] == 1
+
+
+def test_a_column_that_is_drawn_in_on_both_sides_has_no_trend():
+    theta = PRIOR.sample(2000, np.random.default_rng(10))
+    y = theta[:, :1] + np.random.default_rng(11).standard_cauchy((2000, 1))
+    options = {"target": "likelihood", "prior": PRIOR, "epochs": 1, "workers": 1, "progress": False}
+    drawn_in = ds.train(theta, y, sweep=[WITH_TREND], **options)[0]
+    assert drawn_in.features.warp.asinh.all()
+    assert drawn_in.trend is None
+    scores = drawn_in.features.apply(y)[0]  # as the flow sees them they have one
+    assert Trend.fit(scores, drawn_in.condition(theta)) is not None
