@@ -245,6 +245,19 @@ def test_draws_and_density_of_a_sharp_product_are_those_of_the_closed_form(table
     )
 
 
+def test_where_few_points_are_effective_a_density_has_more(table):
+    # The product is thirty times narrower than its members: of 1,000 points about 50 would be effective.
+    power = 250.0
+    fit = ds.stack(table, ds.Product(prior=PRIOR, defensive=0))
+    sharp = ds.Stacking(**{**fit.__dict__, "params": {"weights": np.full(K, power)}}).posterior(MEMBERS)
+    variance = 1 / (1 / TAU**2 + K * power / SD**2)
+    mean = variance * power * Y[:30].sum(1) / SD**2
+    errors = sharp.log_prob_batched(mean[:, None], Y[:30])[0] - norm.logpdf(0, 0, np.sqrt(variance))
+    assert np.sqrt((errors**2).mean()) < 0.08
+    # The evaluated point is among the points, so that a density errs low; with independent points by 1/500.
+    assert -0.05 < errors.mean() < 0.03
+
+
 def test_a_product_needs_the_prior_at_new_data(table):
     posterior = ds.stack(table, ds.Product()).posterior(MEMBERS)
     with pytest.raises(ds.IntractableError, match=r"needs the prior at new data: fit with Product\(prior=...\)"):

@@ -41,8 +41,10 @@ from drystone.table import Statistic, Table
 
 __all__ = ["PointForm", "PointView", "are_likelihoods", "stretches"]
 
-# Points at new data that a density is normalized with, and points per draw.
+# Points at new data that a density is normalized with, and points per draw, at least.
 POINTS, POOL = 1000, 10
+# Points that tell how many are needed, effective ones that are wanted, and the most as a multiple of the least.
+PILOT, ENOUGH, MOST = 250, 500, 16
 # Numbers of log densities that are worked on at once.
 NUMBERS = 2**23
 
@@ -53,7 +55,8 @@ class PointForm(WeightedForm):
 
     On the rows of a table these are the table's shared points (``ds.tabulate(..., points=1000, prior=...)``). At
     new data they are drawn from the prior and the members, with a seed that derives from the data: so the density
-    is a function of θ and y alone.
+    is a function of θ and y alone. There are 1,000 of them, or up to 16 times as many where fewer than 500 would
+    be effective.
 
     A form of this kind defines ``log_target``. All statistics but the density come from the weighted points, less
     the first of each row, which is the truth.
@@ -123,7 +126,7 @@ class PointForm(WeightedForm):
         log_q = np.empty(len(theta))
         for one_y, rows in distinct_rows(y):
             rng = np.random.default_rng(entropy_of(one_y))
-            pool = _Pool.drawn(self, w, self._source(w, used, prior, one_y), POINTS, rng)
+            pool = _Pool.drawn(self, w, self._source(w, used, prior, one_y), POINTS, ENOUGH, rng)
             of_theta = pool.log_weights(theta[rows])
             total = log_total(pool.log_w)
             with np.errstate(invalid="ignore"):
@@ -144,7 +147,8 @@ class PointForm(WeightedForm):
         drawn = []
         for b in range(len(y)):
             source = self._source(w, used, prior, y[b : b + 1])
-            drawn.append(_Pool.drawn(self, w, source, max(POOL * n, POINTS), rng).resampled(n, rng))
+            pool = _Pool.drawn(self, w, source, max(POOL * n, POINTS), max(n, ENOUGH), rng)
+            drawn.append(pool.resampled(n, rng))
         return np.stack(drawn, 1), None
 
     def _in_use(self, params: Arrays, members: Sequence[MemberLike]) -> tuple[np.ndarray, list[Any], Any]:
@@ -191,7 +195,21 @@ class _Pool:
     log_z: np.ndarray
 
     @classmethod
-    def drawn(cls, form: PointForm, w: np.ndarray, source: PointSource, n: int, rng: np.random.Generator) -> _Pool:
+    def drawn(
+        cls, form: PointForm, w: np.ndarray, source: PointSource, least: int, wanted: int, rng: np.random.Generator
+    ) -> _Pool:
+        """Return so many points that about ``wanted`` are effective, and from ``least`` to 16 times as many.
+
+        Others tell how many are needed. A pool that grew until its own weights look well would have a biased sum:
+        it would stop where a part of the posterior is still missing.
+        """
+        share = effective_points(cls._of(form, w, source, PILOT, rng).log_w) / PILOT
+        most = MOST * least
+        needed = np.clip(np.ceil(wanted / share), least, most) if share else most
+        return cls._of(form, w, source, int(needed), rng)
+
+    @classmethod
+    def _of(cls, form: PointForm, w: np.ndarray, source: PointSource, n: int, rng: np.random.Generator) -> _Pool:
         """Return n new points."""
         theta = source.sample(n, rng)
         values, likelihood = source.at(theta), source.are_likelihoods
