@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT"]
 
-TASKS = ("slcp", "lotka_volterra")
+TASKS = {"slcp": "SLCP", "lotka_volterra": "Lotka–Volterra"}
 SIZES, LARGE = (1_000, 3_000, SIMULATIONS), (30_000,)
 QUICK_CELLS = ("slcp-500", "slcp-1000")
 METHODS = (*OF_THE_CALL, "distilled", "sbi NPE", "sbi NLE")
 CELLS = tuple(f"{task}-{n}" for task in TASKS for n in (*SIZES, *LARGE))
 # What the figure shows, with its colours.
 DRAWN = {
+    "sbi NPE": ("sbi's default NPE", COLOURS["members"]),
+    "sbi NLE": ("sbi's default NLE", COLOURS["reference"]),
     "best posterior": ("best posterior member", COLOURS["best"]),
     "posteriors": ("posteriors stacked", COLOURS["uniform"]),
-    "refitted": ("everything stacked, refitted", COLOURS["stacked"]),
-    "sbi NPE": ("sbi, NPE", COLOURS["members"]),
-    "sbi NLE": ("sbi, NLE", COLOURS["reference"]),
+    "refitted": ("everything stacked: ds.infer", COLOURS["stacked"]),
 }
 
 
@@ -86,7 +86,8 @@ def _gaps(task: str, n: int, plan: Plan) -> np.ndarray:
 
 def _by_size(result: dict[str, Any]) -> dict[str, dict[int, Any]]:
     """Return task → number of simulations → row, in order: cells may have been run in any."""
-    return {task: {n: sizes[str(n)] for n in sorted(map(int, sizes))} for task, sizes in result["tasks"].items()}
+    found = {task: result["tasks"][task] for task in TASKS if task in result["tasks"]}
+    return {task: {n: sizes[str(n)] for n in sorted(map(int, sizes))} for task, sizes in found.items()}
 
 
 def table(result: dict[str, Any]) -> str:
@@ -105,13 +106,13 @@ def draw(result: dict[str, Any]) -> Figure:
 
     tasks = _by_size(result)
     figure, axes = plt.subplots(
-        1, len(tasks), figsize=(5.2 * len(tasks), 3.9), squeeze=False, layout="constrained"
+        1, len(tasks), figsize=(5.2 * len(tasks), 3.9), squeeze=False, sharey=True, layout="constrained"
     )
     for ax, (task, sizes) in zip(axes[0], tasks.items(), strict=True):
         x = list(sizes)
         for method, (label, colour) in DRAWN.items():
             curve(ax, x, [row["gap"][method] for row in sizes.values()], label, colour)
-        ax.set(title=task, xlabel="simulations", ylabel="nats from the exact posterior")
+        ax.set(title=TASKS[task], xlabel="simulations")
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xticks(x, [f"{n:,}" for n in x])
@@ -120,7 +121,8 @@ def draw(result: dict[str, Any]) -> Figure:
         ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
+    axes[0, 0].set_ylabel("nats from the exact posterior")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     return figure
 
 

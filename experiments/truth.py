@@ -161,7 +161,8 @@ def _measured(name: str, seed: int, plan: Plan) -> dict[str, Any]:
         "gain over posteriors": {m: mean(gaps["posteriors"] - gaps[m]) for m in gaps if "posterior" not in m},
         "form": repr(inference.fit.form),
         "weights": {member: round(float(w), 4) for member, w in inference.fit.member_weights.items()},
-        "minutes": minutes,
+        # Of a part that was interrupted nobody knows.
+        "minutes": {part: taken for part, taken in minutes.items() if np.isfinite(taken)},
     }
 
 

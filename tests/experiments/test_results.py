@@ -1,5 +1,6 @@
 """The published results: the pages show what the files say, and nothing in the files is too good to be true."""
 
+import json
 import re
 
 import pytest
@@ -41,6 +42,7 @@ def test_results_are_full_runs_and_their_figures_are_there(name):
     record = RECORDS[name]
     assert record.name == name
     assert not record.quick
+    json.dumps(record.result, allow_nan=False)  # readers other than Python's know no NaN
     for figure in experiment(name).figures:
         assert (FIGURES / f"{figure}.png").exists()
 
