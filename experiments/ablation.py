@@ -2,8 +2,8 @@ r"""What made the difference: kinds of members, mixture or product, refitting, d
 
 Each cell is one task with one number of simulations: a call of :func:`drystone.infer`, opened, and what sbi's
 defaults give for the same simulations. The test simulations and their exact densities are those of
-:mod:`experiments.truth`, and so is its call with 11,000 simulations. The largest cells take an hour each: a run
-without ``--task`` shows them if they have been run by name, and leaves them out otherwise.
+:mod:`experiments.truth`, and so is its call with 11,000 simulations. The largest cells take more than an hour
+each: a run without ``--task`` shows them if they have been run by name, and leaves them out otherwise.
 """
 
 from __future__ import annotations
