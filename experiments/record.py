@@ -76,7 +76,8 @@ class Experiment:
     def record(self, name: str, plan: Plan) -> Record:
         """Run it."""
         begun = time.perf_counter()
-        result = self.run(plan)
+        # As it is read back, with lists for tuples, so that it can be compared with results on disk.
+        result = json.loads(json.dumps(self.run(plan)))
         versions = {"drystone": __version__, "python": platform.python_version()}
         versions |= {library: version(library) for library in VERSIONS}
         return Record(name, plan.quick, plan.seed, round(time.perf_counter() - begun, 1), versions, result)

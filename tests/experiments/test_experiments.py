@@ -68,7 +68,8 @@ def test_a_number_of_the_paper_runs_all_its_experiments(monkeypatch, capsys):
 
 def stub(plan):
     seeds = {str(plan.seed + s): s for s in range(plan.seeds or 3)}
-    return {"size": 5, "tasks": {task: seeds for task in ("slcp", "sir") if plan.includes(task)}}
+    tasks = {task: seeds for task in ("slcp", "sir") if plan.includes(task)}
+    return {"size": 5, "config": {"units": (32, 96)}, "tasks": tasks}
 
 
 @pytest.fixture
@@ -81,7 +82,8 @@ def test_parts_of_an_experiment_are_added_to_its_results(tmp_path, in_parts):
     path = tmp_path / "results" / "truth.json"
     part = experiments.run("truth", directory=tmp_path, tasks=["sir"], seeds=2)
     assert (part.table, part.files) == ("sir", (path,))
-    assert Record.load(path).result == {"size": 5, "tasks": {"sir": {"0": 0, "1": 1}}}
+    assert Record.load(path).result["tasks"] == {"sir": {"0": 0, "1": 1}}
+    assert Record.load(path).result == part.record.result
     experiments.run("truth", directory=tmp_path, tasks=["sir"], seed=1, seeds=1)
     experiments.run("truth", directory=tmp_path, tasks=["slcp"], seed=2, seeds=1)
     tasks = Record.load(path).result["tasks"]
