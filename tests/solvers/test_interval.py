@@ -164,6 +164,29 @@ def test_weights_that_pay_are_free():
     assert fit.params["lower_intercept"] == pytest.approx(-1, abs=0.3)
 
 
+def test_ends_stay_within_the_range_of_the_members_unless_leaving_it_is_clearly_better():
+    """Members that flatten y, each with waves of its own, and rare rows far out."""
+    K, of_members = 25, np.random.default_rng(5)
+    slope, scale, waves = of_members.uniform(0.2, 1, K), of_members.normal(size=K), of_members.normal(size=(K, 5))
+    spread = np.sqrt(1 + 2 * (1 - slope) ** 2) * np.exp(0.1 * scale)
+
+    def simulated(N, seed):
+        rng = np.random.default_rng(seed)
+        y = rng.standard_t(4, size=N)
+        theta = y + rng.normal(size=N)
+        mean = slope[:, None] * y + 0.25 * waves @ np.sin(0.7 * np.arange(1, 6)[:, None] * y)
+        draws = mean[..., None] + spread[:, None, None] * rng.normal(size=(K, N, 100))
+        return ds.Table(theta[:, None], draws=draws[..., None])
+
+    few, new = simulated(400, 0), simulated(4000, 100)
+    losses = {}
+    for weights in ("auto", "nonnegative", "free"):
+        fit = ds.stack(few, ds.IntervalAggregation(weights=weights), ds.IntervalScore())
+        losses[weights] = fit.evaluate(new)["loss"]
+        assert weights != "auto" or fit.choice.startswith("convex")
+    assert losses["auto"] == min(losses.values())
+
+
 @pytest.mark.parametrize("N", [2, 3, 9])
 def test_with_hardly_any_rows_the_ends_are_averaged_or_chosen_but_not_fitted_at_any_price(N):
     fit = ds.stack(make_table(K=4, N=N, seed=1), ds.IntervalAggregation(), ds.IntervalScore())

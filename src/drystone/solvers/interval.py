@@ -170,9 +170,13 @@ class Variant:
 
 
 def _variants(form: IntervalAggregation) -> dict[str, Variant]:
-    """Return what ``weights="auto"`` chooses among, besides doing nothing, by name; simpler ones first."""
+    """Return what ``weights="auto"`` chooses among, besides doing nothing, by name; simpler ones first.
+
+    The constraint counts first: ends with free weights leave the members' range, by much at rows that are unlike
+    those of the fit, and so rare that rows left out do not show it.
+    """
     variants = {}
-    for share, weights, intercept in product((*SHARES, 0.0), reversed(CONSTRAINTS), (False, True)):
+    for weights, share, intercept in product(reversed(CONSTRAINTS), (*SHARES, 0.0), (False, True)):
         fitted = replace(form, weights=weights, intercept=intercept)
         name = f"{weights} weights {'with' if intercept else 'without'} intercept"
         if share == 0:
