@@ -172,8 +172,8 @@ class Variant:
 def _variants(form: IntervalAggregation) -> dict[str, Variant]:
     """Return what ``weights="auto"`` chooses among, besides doing nothing, by name; simpler ones first.
 
-    The constraint counts first: ends with free weights leave the members' range, by much at rows that are unlike
-    those of the fit, and so rare that rows left out do not show it.
+    The constraint counts first: what free weights lose, they may lose at one row in a hundred, and then the rows
+    left out hardly show it.
     """
     variants = {}
     for weights, share, intercept in product(reversed(CONSTRAINTS), (*SHARES, 0.0), (False, True)):
