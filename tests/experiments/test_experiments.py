@@ -82,8 +82,8 @@ def test_parts_of_an_experiment_are_added_to_its_results(tmp_path, in_parts):
     path = tmp_path / "results" / "truth.json"
     part = experiments.run("truth", directory=tmp_path, tasks=["sir"], seeds=2)
     assert (part.table, part.files) == ("sir", (path,))
-    assert Record.load(path).result["tasks"] == {"sir": {"0": 0, "1": 1}}
-    assert Record.load(path).result == part.record.result
+    stored = {"size": 5, "config": {"units": [32, 96]}, "tasks": {"sir": {"0": 0, "1": 1}}}
+    assert Record.load(path).result == part.record.result == stored
     experiments.run("truth", directory=tmp_path, tasks=["sir"], seed=1, seeds=1)
     experiments.run("truth", directory=tmp_path, tasks=["slcp"], seed=2, seeds=1)
     tasks = Record.load(path).result["tasks"]

@@ -126,7 +126,7 @@ class PointForm(WeightedForm):
         log_q = np.empty(len(theta))
         for one_y, rows in distinct_rows(y):
             rng = np.random.default_rng(entropy_of(one_y))
-            pool = _Pool.drawn(self, w, self._source(w, used, prior, one_y), POINTS, ENOUGH, rng)
+            pool = _Pool.drawn(self, w, self._source(w, used, prior, one_y), 0, rng)
             of_theta = pool.log_weights(theta[rows])
             total = log_total(pool.log_w)
             with np.errstate(invalid="ignore"):
@@ -147,8 +147,7 @@ class PointForm(WeightedForm):
         drawn = []
         for b in range(len(y)):
             source = self._source(w, used, prior, y[b : b + 1])
-            pool = _Pool.drawn(self, w, source, max(POOL * n, POINTS), max(n, ENOUGH), rng)
-            drawn.append(pool.resampled(n, rng))
+            drawn.append(_Pool.drawn(self, w, source, n, rng).resampled(n, rng))
         return np.stack(drawn, 1), None
 
     def _in_use(self, params: Arrays, members: Sequence[MemberLike]) -> tuple[np.ndarray, list[Any], Any]:
@@ -195,17 +194,15 @@ class _Pool:
     log_z: np.ndarray
 
     @classmethod
-    def drawn(
-        cls, form: PointForm, w: np.ndarray, source: PointSource, least: int, wanted: int, rng: np.random.Generator
-    ) -> _Pool:
-        """Return so many points that about ``wanted`` are effective, and from ``least`` to 16 times as many.
+    def drawn(cls, form: PointForm, w: np.ndarray, source: PointSource, n: int, rng: np.random.Generator) -> _Pool:
+        """Return as many points as n draws need; n = 0 for a density.
 
-        Others tell how many are needed. A pool that grew until its own weights look well would have a biased sum:
-        it would stop where a part of the posterior is still missing.
+        Others tell how many that are. A pool that grew until its own weights look well would have a biased sum: it
+        would stop where a part of the posterior is still missing.
         """
         share = effective_points(cls._of(form, w, source, PILOT, rng).log_w) / PILOT
-        most = MOST * least
-        needed = np.clip(np.ceil(wanted / share), least, most) if share else most
+        least = max(POOL * n, POINTS)
+        needed = np.clip(np.ceil(max(n, ENOUGH) / share), least, MOST * least) if share else MOST * least
         return cls._of(form, w, source, int(needed), rng)
 
     @classmethod
