@@ -29,7 +29,7 @@ TITLES = {
     "epochs": "SLCP: log density against epochs of training",
     "stacking_size": "SLCP: log density against the number of stacking simulations",
     "simbig": "mini-SimBIG: best, uniform and stacked, and ranks before and after",
-    "simbig_maf": "the same with the paper's sweep of a hundred wide affine flows",
+    "simbig_maf": "the same with the paper's sweep of wide affine flows, as far as two hours allow",
     "ranks": "rank statistics before and after stacking, five tasks",
     "gap": "divergence from the exact posterior in nats, by method, five tasks",
     "truth": "divergence from the exact posterior with every kind of member, five tasks",

@@ -156,6 +156,7 @@ def test_table2_runs_from_one_command(tmp_path):
             "log density",
             "coverage error",
             "coverage error, free weights",
+            "interval score",
             "moment error",
         }
         # No density beats the exact posterior's, in the mean.
