@@ -481,3 +481,15 @@ def test_a_bare_likelihood_is_refused_and_pointed_to_normalize():
     bare: Any = from_likelihood(log_likelihood)
     with pytest.raises(TypeError, match=r"member 'bare' is a likelihood .* ds.normalize"):
         ds.tabulate({"bare": bare}, theta, y)
+
+
+def test_draws_of_two_calls_or_of_equal_rows_are_independent():
+    exact = from_likelihood(lambda theta, y: -((y - theta) ** 2).sum(1) / 2)
+    member = normalize({"exact": exact}, prior=ds.tasks.Normal([0.0], [1.0]))["exact"]
+    y = np.array([[1.0]])
+    many = np.stack([member.sample(20, y, seed=seed)[:, 0, 0] for seed in range(200)])
+    assert len(np.unique(many)) > 0.99 * many.size
+    # The mean of all is as near to the exact one as 4,000 draws should be: the posterior is N(1/2, 1/2).
+    assert abs(many.mean() - 0.5) < 4 * np.sqrt(0.5 / many.size)
+    twice = member.sample(100, np.repeat(y, 2, 0), seed=0)[..., 0]
+    assert not np.intersect1d(twice[:, 0], twice[:, 1]).size

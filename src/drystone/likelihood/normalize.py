@@ -44,6 +44,8 @@ __all__ = ["NormalizedMember", "Normalizer", "normalize"]
 CAP = 16
 # Effective points that ranks and moments should rest on, and below which draws are not to be relied on.
 ENOUGH, TOO_FEW = 100.0, 10.0
+# Points to begin with for each effective one that draws should rest on.
+PER_EFFECTIVE = 4
 # Bytes of points that are kept for the next likelihood or the next call, and rows whose proposal is kept when the
 # points are not: every likelihood passes over all rows of a table, and pilots cost more than points.
 CACHE, ROWS = 2**28, 10_000
@@ -214,22 +216,40 @@ class Row:
         log_prior = self.normalizer.prior.log_prob(theta)
         return log_prior + self._values(k, theta, np.isfinite(log_prior))
 
-    def enough(self, k: int, effective: float) -> int:
-        """Return how many stretches it takes for so many effective points, or the most there are."""
+    def enough(self, k: int) -> int:
+        """Return how many stretches it takes for enough effective points, or the most there are."""
         stretches, most = 1, _stretches(CAP)
-        while stretches < most and effective_points(self.log_weights(k, stretches)) < effective:
+        while stretches < most and effective_points(self.log_weights(k, stretches)) < ENOUGH:
             stretches += 1
         return stretches
+
+    def new_points(self, k: int, effective: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return points (m, d) that nobody else has, so many effective ones if possible, and log weights (m,)."""
+        most = CAP * self.normalizer.draws
+        n = min(self.normalizer.draws, int(np.ceil(PER_EFFECTIVE * effective)))
+        theta, log_w = np.empty((0, self.normalizer.d)), np.empty(0)
+        while True:
+            further, base = self._drawn(n, rng)
+            values = self._values(k, further, np.isfinite(base))
+            theta, log_w = np.concatenate([theta, further]), np.concatenate([log_w, values + base])
+            n = min(len(theta), most - len(theta))
+            if n == 0 or effective_points(log_w) >= effective:
+                return theta, log_w
 
     def _extend(self, stretches: int) -> None:
         with self._lock:
             for i in range(len(self._theta), stretches):
                 n = self.normalizer.draws * (1 if i == 0 else 2 ** (i - 1))
-                theta = self.mixture.sample(n, self._rng(i + 1))
-                log_prior = self.normalizer.prior.log_prob(theta)
+                theta, base = self._drawn(n, self._rng(i + 1))
                 self._theta.append(theta)
-                self._base.append(log_prior - self.mixture.log_prob(theta, log_prior))
-                self.bytes += self._theta[i].nbytes + self._base[i].nbytes
+                self._base.append(base)
+                self.bytes += theta.nbytes + base.nbytes
+
+    def _drawn(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return n points, (n, d), and log p − log r there, (n,)."""
+        theta = self.mixture.sample(n, rng)
+        log_prior = self.normalizer.prior.log_prob(theta)
+        return theta, log_prior - self.mixture.log_prob(theta, log_prior)
 
     def _reference(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log p and log r at any points (m, d): (m,), (m,); kept for the next likelihood."""
@@ -359,28 +379,31 @@ class NormalizedMember:
             points, log_w = self._points(one_y)
             yield points, normalized_weights(log_w)
 
-    def _points(self, one_y: np.ndarray, effective: float = ENOUGH) -> tuple[np.ndarray, np.ndarray]:
-        """Return points (m, d) at one row y (1, ...), so many effective ones if possible, and log weights (m,)."""
+    def _points(self, one_y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return points (m, d) at one row y (1, ...), enough effective ones if possible, and log weights (m,)."""
         row = self.normalizer.row(one_y)
-        stretches = row.enough(self.k, effective)
+        stretches = row.enough(self.k)
         return row.points(stretches), row.log_weights(self.k, stretches)
 
     def sample(self, n: int, y: ArrayLike, *, seed: int | None = None) -> np.ndarray:
         """Return n draws for each row of y (N, ...): (n, N, d).
 
-        Points are resampled by weight; Metropolis steps on the member's own density then move repeats apart.
+        Points are resampled by weight; Metropolis steps on the member's own density then move repeats apart. They
+        are not those of the density, which are the same in every call: draws of two calls, or of two rows with the
+        same y, are independent.
         """
         rng = np.random.default_rng(seed)
         drawn, poor = [], 0
         for one_y in _rows(y):
-            points, log_w = self._points(one_y, max(ENOUGH, n / 2))
+            row = self.normalizer.row(one_y)
+            points, log_w = row.new_points(self.k, max(ENOUGH, n / 2), rng)
             if log_w.max() == -np.inf:
                 raise SamplingError(
                     f"{self.name!r} has likelihood 0 at all {len(log_w)} points of row {len(drawn)} of y: it "
                     "explains these data nowhere within the prior, or the proposal misses where it does."
                 )
             poor += effective_points(log_w) < TOO_FEW
-            drawn.append(self._resampled(self.normalizer.row(one_y), points, log_w, n, rng))
+            drawn.append(self._resampled(row, points, log_w, n, rng))
         if poor:
             warnings.warn(
                 f"the draws of {self.name!r} rest on fewer than {TOO_FEW:g} effective points at {poor} of "
