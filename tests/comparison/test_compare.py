@@ -9,7 +9,7 @@ import pytest
 import drystone as ds
 from drystone.comparison import COVERAGE_ERROR, INTERVAL_SCORE, LOG_DENSITY, RANK_DISTANCE
 from drystone.comparison.methods import drawn
-from drystone.forms.independent import MomentStandIns, QuantileStandIns
+from drystone.forms.independent import MomentStandIns, QuantileStandIns, row_keys
 from drystone.table.statistics import quantile
 from helpers.tables import make_table
 
@@ -351,11 +351,26 @@ def test_more_draws_are_not_skill_where_statistics_are_all_that_is_left_of_the_d
     assert abs(in_errors(values[RANK_DISTANCE.name], floors[RANK_DISTANCE.name])) < 4
 
 
+@pytest.mark.parametrize("with_data", [True, False])
+def test_rows_of_the_same_parameters_have_random_numbers_of_their_own(with_data):
+    values = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        theta = rng.integers(3, size=(400, 1)).astype(float)
+        y = theta - rng.choice([-2.0, 2.0], (400, 1)) - rng.normal(size=(400, 1)) / 2
+        draws = np.stack([y[:, None] + shift + rng.normal(size=(400, 10, 1)) / 2 for shift in (-2, 2)])
+        table = ds.Table(theta, y if with_data else None, draws=draws)
+        drawn_once = ds.Stacking.uniform(table.names).view(table).independent_draws(seed).numpy()
+        values.append(drawn_once.mean() - draws.mean())
+    # The standard deviation of one draw is two: 2/√4000, where rows alike made it ten times as large.
+    assert np.std(values) < 2 * 2 / np.sqrt(4000)
+
+
 def test_stand_ins_have_the_statistics_of_the_draws():
     table = make_table(K=3, N=20, S=15, d=2, seed=1)
-    of_moments = MomentStandIns(table.mean, table.cov, table.theta, 15, seed=0)
+    of_moments = MomentStandIns(table.mean, table.cov, row_keys(table), 15, seed=0)
     quantiles = np.stack([table.quantile(level) for level in np.arange(1, 16) / 16])
-    of_quantiles = QuantileStandIns(np.arange(1, 16) / 16, quantiles, table.theta, 15, seed=0)
+    of_quantiles = QuantileStandIns(np.arange(1, 16) / 16, quantiles, row_keys(table), 15, seed=0)
     for k in range(3):
         np.testing.assert_allclose(of_moments[k].mean(1), table.mean[k])
         one = ds.Table(table.theta, draws=of_moments[k][None])
@@ -363,7 +378,7 @@ def test_stand_ins_have_the_statistics_of_the_draws():
         np.testing.assert_allclose(np.sort(of_quantiles[k], 1), np.sort(np.asarray(table.draws[k]), 1))
         assert (of_quantiles[k] != np.sort(of_quantiles[k], 1)).any()
     few = np.array([0.02, 0.05, 0.3, 0.5, 0.7, 0.95, 0.98])  # of which the outer ones are the outermost draws
-    coarse = QuantileStandIns(few, np.stack([table.quantile(level) for level in few]), table.theta, 15, seed=0)
+    coarse = QuantileStandIns(few, np.stack([table.quantile(level) for level in few]), row_keys(table), 15, seed=0)
     np.testing.assert_allclose(coarse[1].min(1), np.asarray(table.draws[1]).min(1))
 
 

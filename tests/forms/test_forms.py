@@ -78,6 +78,13 @@ def test_a_member_without_global_weight_can_gain_a_local_one():
     assert w[~rare, 0].mean() > 0.9
 
 
+def test_local_weights_are_not_believed_on_a_handful_of_rows():
+    for seed in range(6):
+        fit = ds.stack(ds.toy.table(40, seed=seed, draws=2), ds.LocalMixture(epochs=30), seed=seed)
+        assert isinstance(fit.form, ds.Mixture)
+        assert "too few to tell" in fit.notes[0]
+
+
 def test_local_weights_can_use_an_embedding_of_the_data():
     rng = np.random.default_rng(0)
     hidden, test_hidden = half_right(1200, 3), half_right(4000, 4)

@@ -81,3 +81,22 @@ def test_intervals_of_exact_members_cover_what_they_say(S):
     inside = (table.quantile(alpha / 2)[0] <= theta) & (theta <= table.quantile(1 - alpha / 2)[0])
     # Between two draws the definition interpolates, which costs a little where the tails are curved.
     assert inside.mean() == pytest.approx(1 - alpha, abs=3 * np.sqrt(alpha * (1 - alpha) / N) + 0.1 / S)
+
+
+@pytest.mark.parametrize("S", [5, 10, 40, 41])
+def test_a_member_with_hardly_any_weight_hardly_moves_the_ends(S):
+    table = make_table(K=2, N=30, S=S, seed=2)
+    weights = torch.tensor([1e-9, 1 - 1e-9], dtype=torch.float64)
+    found = ds.Mixture().combine({"weights": weights}, table).interval(0.1).numpy()
+    expected = np.stack([table.quantile(0.05)[1], table.quantile(0.95)[1]], -1)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_levels_beyond_those_that_are_tabulated_are_refused():
+    table = make_table(K=2, N=30, S=50, seed=1)
+    levels = np.arange(1, 20) / 20
+    tabulated = ds.Table(table.theta, quantiles={float(level): table.quantile(level) for level in levels})
+    mixture = ds.Stacking.uniform(tabulated.names).apply(tabulated)
+    assert np.isfinite(mixture.interval(0.1)).all()
+    with pytest.raises(ValueError, match=r"quantile at level 0\.025 needs draws.* has them from 0\.05 to 0\.95"):
+        mixture.interval(0.05)

@@ -223,6 +223,29 @@ def test_crossed_ends_are_exchanged_and_counted():
     assert any("crossed" in note for note in fit.notes)
     interval = fit.apply(table).interval(0.9)
     assert (interval[..., 0] <= interval[..., 1]).all()
+    assert fit.gap is None  # of ends that are not exchanged
+
+
+def test_a_conformal_margin_has_no_certificate():
+    table = ds.toy.table(200, seed=1)
+    plain, widened = (
+        ds.stack(table, ds.IntervalAggregation(weights="convex", conformal=conformal), ds.IntervalScore())
+        for conformal in (False, True)
+    )
+    assert plain.status is ds.solvers.Status.CERTIFIED
+    assert widened.loss > plain.loss + plain.gap
+    assert (widened.gap, widened.status) == (None, ds.solvers.Status.CONVERGED)
+
+
+def test_a_ridge_takes_a_row_of_weight_two_for_two_rows():
+    table = ds.toy.table(60, seed=3, draws=40)
+    copies = np.random.default_rng(0).integers(1, 4, size=60)
+    form = ds.IntervalAggregation(weights="nonnegative", ridge=0.1)
+    weighted = ds.Table(table.theta, draws=table.draws, row_weights=copies)
+    repeated = table.select(rows=np.repeat(np.arange(60), copies))
+    fits = [ds.stack(rows, form, ds.IntervalScore()) for rows in (weighted, repeated)]
+    np.testing.assert_allclose(fits[0].loss, fits[1].loss, rtol=1e-6)
+    np.testing.assert_allclose(fits[0].params["lower"], fits[1].params["lower"], atol=1e-4)
 
 
 @pytest.mark.parametrize("wrong", [False, True])

@@ -168,3 +168,23 @@ def test_moments_are_fitted_as_well_far_from_the_origin(form, score):
     near, fit = (ds.stack(t, form, score) for t in (ds.Table(table.theta, draws=table.draws), far))
     assert fit.converged
     assert fit.loss == pytest.approx(near.loss, rel=1e-6)
+
+
+@pytest.mark.parametrize("score", [ds.EnergyScore(), ds.MeanScore(), ds.IntervalScore(), ds.LogScore()], ids=repr)
+def test_a_prior_on_the_weights_does_not_depend_on_units(score):
+    table = ds.toy.table(100, seed=1, draws=60)
+    fits = []
+    for factor in (1e-3, 1.0, 1e3):
+        scaled = ds.Table(table.theta * factor, log_q=table.log_q - np.log(factor), draws=table.draws * factor)
+        fits.append(ds.stack(scaled, ds.Mixture(concentration=1.5), score).weights)
+    np.testing.assert_allclose(fits[0], fits[1], atol=1e-4 if score.smooth else 0.02)
+    np.testing.assert_allclose(fits[2], fits[1], atol=1e-4 if score.smooth else 0.02)
+    assert np.ptp(fits[1]) > 0.1
+
+
+@pytest.mark.parametrize("concentration", [1.1, 1.5, 3.0])
+def test_an_energy_score_with_a_prior_converges(concentration):
+    for seed in range(6):
+        fit = ds.stack(ds.toy.table(100, seed=seed), ds.Mixture(concentration=concentration), ds.EnergyScore())
+        assert fit.converged
+        assert fit.iterations < 15

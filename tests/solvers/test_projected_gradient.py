@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import drystone as ds
 from drystone.forms.view import view_of
@@ -41,3 +42,34 @@ def test_one_member_is_the_mixture_of_itself_by_its_intervals():
     table = ds.toy.table(50, seed=1).select(members=["narrow"])
     fit = ds.stack(table, score=ds.IntervalScore())
     np.testing.assert_array_equal(fit.weights, [1.0])
+
+
+class Location(ds.forms.SimplexForm):
+    """A Cauchy density about the members' weighted mean: weights on the simplex, but no mixture."""
+
+    gives = frozenset({"log_q"})
+
+    def requires(self, statistic):
+        return "mean"
+
+    def combine(self, params, table, softness=0.0):
+        return LocationView(params["weights"], table)
+
+
+class LocationView(ds.forms.View):
+    def __init__(self, weights, table):
+        super().__init__(table)
+        self.weights = weights
+
+    def log_q(self):
+        center = torch.tensordot(self.weights, torch.as_tensor(self.table.mean), 1)
+        return -torch.log1p(((self.theta - center) / 0.02) ** 2).sum(-1)
+
+
+def test_a_score_that_is_convex_for_mixtures_is_not_certified_for_other_forms():
+    rng = np.random.default_rng(0)
+    theta = (rng.choice([0.0, 0.25], 200, p=[0.4, 0.6]) + 0.01 * rng.normal(size=200))[:, None]
+    table = ds.Table(theta, mean=np.stack([np.zeros((200, 1)), np.ones((200, 1))]))
+    fit = ds.stack(table, Location(), ds.LogScore())
+    assert fit.gap is None
+    assert fit.weights[1] == pytest.approx(0.25, abs=0.01)  # the higher of two maxima

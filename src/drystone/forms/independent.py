@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from drystone.table import Table
+
 __all__ = [
     "MOST_STAND_INS",
     "MomentStandIns",
     "QuantileStandIns",
     "choose_members",
     "next_draws",
+    "row_keys",
     "row_uniforms",
     "thin_ranks",
 ]
@@ -32,16 +35,16 @@ __all__ = [
 MOST_STAND_INS = 256
 
 
-def choose_members(weights: np.ndarray, theta: np.ndarray, S: int, seed: int) -> np.ndarray:
+def choose_members(weights: np.ndarray, keys: np.ndarray, S: int, seed: int) -> np.ndarray:
     """Return the member that gives each of S draws of each row, (N, S).
 
     Args:
         weights: on the simplex, (K,), or one set per row, (N, K).
-        theta: true parameters, (N, d): rows are told apart by them.
+        keys: by which rows are told apart, (N,).
         S: draws per row.
         seed: same seed, same members.
     """
-    u, cumulated = row_uniforms(theta, S, seed), np.cumsum(weights, -1)
+    u, cumulated = row_uniforms(keys, S, seed), np.cumsum(weights, -1)
     u *= cumulated[..., -1:]  # one, but for rounding
     if weights.ndim == 1:
         return np.searchsorted(cumulated, u, side="right").clip(max=len(weights) - 1)
@@ -78,14 +81,14 @@ class MomentStandIns:
     Attributes:
         mean: (K, N, d).
         cov: (K, N, d, d).
-        theta: true parameters, (N, d): rows are told apart by them.
+        keys: by which rows are told apart, (N,).
         S: how many draws are behind the moments, more than d.
         seed: same seed, same points.
     """
 
     mean: np.ndarray
     cov: np.ndarray
-    theta: np.ndarray
+    keys: np.ndarray
     S: int
     seed: int
 
@@ -98,7 +101,7 @@ class MomentStandIns:
     def __getitem__(self, k: int) -> np.ndarray:
         """Return those of member k, (N, S, d)."""
         _, N, S, d = self.shape
-        z = ndtri(row_uniforms(self.theta, S * d, self.seed + 1 + k).clip(1e-12)).reshape(N, S, d)
+        z = ndtri(row_uniforms(self.keys, S * d, self.seed + 1 + k).clip(1e-12)).reshape(N, S, d)
         z -= z.mean(1, keepdims=True)
         whitening = np.linalg.cholesky(np.linalg.inv(z.mT @ z / (S - 1)))
         size, axes = np.linalg.eigh(self.cov[k])
@@ -115,14 +118,14 @@ class QuantileStandIns:
     Attributes:
         levels: ascending, (L,).
         quantiles: at these levels, (L, K, N, d).
-        theta: true parameters, (N, d).
+        keys: by which rows are told apart, (N,).
         S: how many draws are behind the quantiles.
         seed: same seed, same order.
     """
 
     levels: np.ndarray
     quantiles: np.ndarray
-    theta: np.ndarray
+    keys: np.ndarray
     S: int
     seed: int
 
@@ -141,11 +144,11 @@ class QuantileStandIns:
         below = np.clip(np.searchsorted(known, at) - 1, 0, len(known) - 2)
         way = ((at - known[below]) / (known[below + 1] - known[below]))[:, None, None]
         points = (1 - way) * quantiles[below] + way * quantiles[below + 1]  # (S, N, d)
-        order = row_uniforms(self.theta, S * d, self.seed + 1 + k).reshape(N, S, d).argsort(1)
+        order = row_uniforms(self.keys, S * d, self.seed + 1 + k).reshape(N, S, d).argsort(1)
         return np.take_along_axis(np.moveaxis(points, 0, 1), order, 1)
 
 
-def thin_ranks(rank: np.ndarray, S: int, chosen: np.ndarray, theta: np.ndarray, seed: int) -> np.ndarray:
+def thin_ranks(rank: np.ndarray, S: int, chosen: np.ndarray, keys: np.ndarray, seed: int) -> np.ndarray:
     """Return the ranks among the chosen members' draws, (N, d), where only the members' own ranks are known.
 
     Of a member with b of t draws left at or below the truth, the next is so with probability b/t.
@@ -154,30 +157,46 @@ def thin_ranks(rank: np.ndarray, S: int, chosen: np.ndarray, theta: np.ndarray, 
         rank: the share of each member's S draws ≤ θ, (K, N, d); NaN stays NaN.
         S: draws per member and row.
         chosen: a member for each draw, (N, S).
-        theta: true parameters, (N, d).
+        keys: by which rows are told apart, (N,).
         seed: same seed, same ranks.
     """
     below, left = np.round(rank * S), np.full(rank.shape[:2], S)
-    rows, total = np.arange(len(theta)), np.zeros(theta.shape)
+    rows, total = np.arange(len(keys)), np.zeros(rank.shape[1:])
     for s, k in enumerate(chosen.T):
         b, t = below[k, rows], left[k, rows, None]
-        hit = np.where(np.isnan(b), np.nan, row_uniforms(theta, rank.shape[2], seed + 1 + s) * t < b)
+        hit = np.where(np.isnan(b), np.nan, row_uniforms(keys, rank.shape[2], seed + 1 + s) * t < b)
         below[k, rows] -= hit
         left[k, rows] -= 1
         total += hit
     return total / S
 
 
-def row_uniforms(theta: np.ndarray, n: int, seed: int) -> np.ndarray:
-    """Return n uniform numbers per row that depend on its true parameters and the seed alone, (N, n).
+def row_keys(table: Table) -> np.ndarray:
+    """Return a number for each row that depends on its parameters and data, (N,) of uint64.
 
-    The generator is SplitMix64 (Steele, Lea & Flood 2014), started from the bits of the row.
+    Parameters alone would not do: several rows share them where they are discrete, or where several data were
+    simulated from each. Rows that are alike in both are numbered.
     """
-    key = np.full(len(theta), seed, np.uint64)
-    for column in np.ascontiguousarray(theta.T, float).view(np.uint64):
-        key = _mixed(_mixed(key) ^ column)
+    arrays = [table.theta] if table.y is None else [table.theta, table.y]
+    columns = np.concatenate([np.asarray(array, float).reshape(table.N, -1) for array in arrays], 1)
+    bits = np.ascontiguousarray(columns).view(np.uint64)
+    # Odd factors, another for each column, which lose no bit and keep columns apart.
+    keys = (_mixed(bits) * (_mixed(np.arange(1, 1 + bits.shape[1], dtype=np.uint64)) | np.uint64(1))).sum(1)
+    order = np.argsort(keys, kind="stable")
+    begins = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[:1]]))
+    before = np.empty(table.N, np.uint64)
+    before[order] = np.arange(table.N) - np.repeat(begins, np.diff(begins, append=table.N))
+    return _mixed(keys + before)
+
+
+def row_uniforms(keys: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """Return n uniform numbers per row that depend on its key and the seed alone, (N, n).
+
+    The generator is SplitMix64 (Steele, Lea & Flood 2014).
+    """
     counter = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return (_mixed(_mixed(key)[:, None] + counter) >> np.uint64(11)) * 2.0**-53
+    started = _mixed(_mixed(np.uint64(seed) ^ keys))
+    return (_mixed(started[:, None] + counter) >> np.uint64(11)) * 2.0**-53
 
 
 def _mixed(z: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from drystone.forms.independent import (
     QuantileStandIns,
     choose_members,
     next_draws,
+    row_keys,
     thin_ranks,
 )
 from drystone.forms.quantiles import POINTS, SOFT_POINTS, pool_points
@@ -188,14 +189,14 @@ class MixtureView(View):
         if self.S is None:
             return self.rank()
         chosen = self._chosen(self.S, seed)
-        return torch.as_tensor(thin_ranks(self.table.rank, self.S, chosen, self.table.theta, seed))
+        return torch.as_tensor(thin_ranks(self.table.rank, self.S, chosen, self._keys, seed))
 
     def independent_moments(self, seed: int = 0) -> tuple[Tensor, Tensor]:
         """Return θ − μ and V of such draws from the members' moments; of all draws if S is not known, or large."""
         table, S = self.table, self.S
         if S is None or not self.d + 2 <= S <= MOST_STAND_INS or table.K == 1:
             return self.error(), self.cov()
-        shown = self._shown(MomentStandIns(table.mean, table.cov, table.theta, S, seed), S, seed)
+        shown = self._shown(MomentStandIns(table.mean, table.cov, self._keys, S, seed), S, seed)
         return shown.error(), shown.cov()
 
     def independent_interval(self, alpha: float, seed: int = 0) -> Tensor:
@@ -205,7 +206,7 @@ class MixtureView(View):
         if S is None or not 2 <= S <= MOST_STAND_INS or table.K == 1:
             return ends
         quantiles = np.stack([table.quantile(level) for level in table.levels])
-        stand_ins = QuantileStandIns(np.array(table.levels), quantiles, table.theta, S, seed)
+        stand_ins = QuantileStandIns(np.array(table.levels), quantiles, self._keys, S, seed)
         return self._shown(stand_ins, S, seed).interval(alpha)
 
     def _shown(self, stand_ins: MomentStandIns | QuantileStandIns, S: int, seed: int) -> MixtureView:
@@ -215,7 +216,11 @@ class MixtureView(View):
         return MixtureView(torch.ones(1, dtype=torch.float64), one)
 
     def _chosen(self, S: int, seed: int) -> np.ndarray:
-        return choose_members(self.weights.detach().numpy(), self.table.theta, S, seed)
+        return choose_members(self.weights.detach().numpy(), self._keys, S, seed)
+
+    @property
+    def _keys(self) -> np.ndarray:
+        return blocks.cached(self.table, row_keys)
 
 
 def _ratios(table: Table) -> tuple[Tensor, Tensor]:

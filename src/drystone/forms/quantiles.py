@@ -116,7 +116,8 @@ def pool_points(table: Table, points: int = POINTS, levels: tuple[float, ...] = 
             at = np.arange(1, S + 1) / (S + 1)
         else:
             edges = (1 - np.cos(np.pi * np.arange(points + 1) / points)) / 2
-            at = np.union1d((edges[1:] + edges[:-1]) / 2, levels)
+            at = (edges[1:] + edges[:-1]) / 2
+        at = np.union1d(at, levels)
         below, way = quantile_places(at, S)
         members = (np.sort(np.asarray(table.draws[k]), 1) for k in range(table.K))
         values = np.stack([_between(ordered, below, way) for ordered in members])  # (K, N, M, d)
@@ -126,6 +127,11 @@ def pool_points(table: Table, points: int = POINTS, levels: tuple[float, ...] = 
             raise ValueError(
                 f"quantiles of a mixture need draws, or quantiles at {FEWEST_LEVELS} levels or more; "
                 f"the table has levels {table.levels}."
+            )
+        if beyond := [level for level in levels if not at[0] - 1e-9 <= level <= at[-1] + 1e-9]:
+            raise ValueError(
+                f"a mixture's quantile at level {beyond[0]:.6g} needs draws, or quantiles at levels as far out; "
+                f"the table has them from {at[0]:g} to {at[-1]:g}."
             )
         values = np.stack([table.quantile(level) for level in at], 2)
     ends = np.r_[(at[1:] + at[:-1]) / 2, 1.0]

@@ -55,7 +55,7 @@ class SimplexForm(WeightedForm):
     Example:
         >>> import drystone as ds
         >>> class Means(ds.forms.SimplexForm):
-        ...     gives = frozenset({"mean"})
+        ...     gives, is_mixture = frozenset({"mean"}), True  # so that convex scores are certified
         ...     def combine(self, params, table, softness=0.0):
         ...         return ds.Mixture().combine(params, table, softness)
         >>> fit = ds.stack(ds.toy.table(200, seed=1), Means(), ds.MeanScore())

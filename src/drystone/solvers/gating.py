@@ -29,6 +29,8 @@ __all__ = ["Gating"]
 FLOOR = 0.05
 # Resamplings of the rows behind the standard error of the gain.
 BOOTSTRAP = 60
+# Rows that local weights are judged by, at least.
+FEWEST = 10
 # Solvers of the global mixture: the first that takes the score.
 GLOBAL = (SQP(), ConvexConcave(), QuadraticProgram(), ProjectedGradient())
 
@@ -68,12 +70,14 @@ class Gating(Solver[LocalMixture, Score]):
         gain, error = _gain(everywhere, local, score, seed) if training.step > 0 else (0.0, 0.0)
         if np.isnan(gain):
             raise StackingError("training of the gating network diverged; lower `learning_rate`.")
-        verdict = f"by {gain:.4g} ± {error:.2g} on {judge_by.N} rows that neither has seen"
-        if gain <= 2 * error:
+        verdict = f"{gain:.4g} ± {error:.2g} on {judge_by.N} rows that neither has seen"
+        too_few = judge_by.effective_rows < FEWEST
+        if too_few or gain <= 2 * error:
             solution = self._global(table, score, tol, seed)
-            note = f"fell back to global weights: local ones gain {verdict[3:]}."
+            which = ", which are too few to tell" if too_few else ""
+            note = f"fell back to global weights: local ones gain {verdict}{which}."
             return replace(solution, form=Mixture(), note=f"{note} {solution.note}".strip())
-        note = f"local weights beat global ones {verdict}."
+        note = f"local weights beat global ones by {verdict}."
         params = {name: value.numpy() for name, value in training.best.items()}
         return Solution(params, None, None, Status.HELD_OUT, training.steps - 1, note)
 

@@ -74,6 +74,10 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
         crossed = _crossed(form, params, fitted_on)
         if crossed:
             notes.append(f"lower and upper ends crossed, and were exchanged, in {crossed:.2%} of the intervals.")
+        if crossed or calibrated_on is not None:
+            # What is certified is the loss of the ends as they were, on the rows that they were fitted to.
+            status = Status.CONVERGED if solution.status is Status.CERTIFIED else solution.status
+            solution = replace(solution, gap=None, status=status)
         if calibrated_on is not None:
             params = {**params, "margin": _margin(form, params, calibrated_on)}
             if table.S is not None:
@@ -120,7 +124,7 @@ class InteriorPoint(Solver[IntervalAggregation, IntervalScore]):
             X = np.hstack([X, np.repeat(np.eye(len(group)), table.N, 0)])
         a = np.tile(table.row_weights / len(group), len(group))
         # The ridge is stated for parameters of unit spread; the regression is in units of theta.
-        ridge = form.ridge * float((table.theta[:, group] / scale[group]).std())
+        ridge = form.ridge * float(np.sqrt(a @ (theta - a @ theta) ** 2))
         intercepts = len(group) if form.intercept else 0
         return quantile_regression(X, theta, tau, a, form.weights, ridge, intercepts, tol / 10, self.steps)
 

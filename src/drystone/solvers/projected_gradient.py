@@ -27,7 +27,7 @@ from drystone.solvers.simplex.newton import (
     newton_simplex,
 )
 from drystone.solvers.simplex.row_sum import RowSum, coarse
-from drystone.solvers.solver import Solution, Solver, Status, differentiable, needs_critic, tolerance
+from drystone.solvers.solver import Solution, Solver, Status, differentiable, needs_critic, tolerance, unit_of_loss
 from drystone.table import Table, blocks
 
 __all__ = ["ProjectedGradient", "differentiated", "simplex_starts", "single_member_scores", "soft_width"]
@@ -128,10 +128,11 @@ def _hessian(gradient: torch.Tensor, weights: torch.Tensor, members: np.ndarray)
 class ProjectedGradient(Solver[SimplexForm, Score]):
     """Spectral projected gradient (Birgin, Martínez & Raydan 2000) from several starts, then Newton from the best.
 
-    For a convex score the Frank–Wolfe gap is the certificate; otherwise it only says how stationary the result is.
+    For a mixture and a convex score the Frank–Wolfe gap is the certificate; otherwise it only says how stationary
+    the result is.
 
     Args:
-        starts: how many; one is enough for a convex score, and is then all that is used.
+        starts: how many; one is enough for a mixture and a convex score, and is then all that is used.
         steps: projected gradient steps per start.
         newton: at most so many Newton steps from the best.
 
@@ -159,8 +160,10 @@ class ProjectedGradient(Solver[SimplexForm, Score]):
         problem: Problem = exact if score.smooth else differentiated(table, form, score, soft_width(table))
         c = form.pseudocount(table)
         if c > 0:
+            c *= unit_of_loss(score, exact.value(np.full(table.K, 1 / table.K)))
             problem = Barrier(problem, c)
-        few = coarse(table, score.needs) if self.in_blocks(score) else None
+        needs = {form.requires(need) for need in score.needs}
+        few = coarse(table, needs) if self.in_blocks(score) else None
         if few is None:
             best = self._approach(problem, table, form, score, c, tol, seed)
         else:
@@ -174,10 +177,11 @@ class ProjectedGradient(Solver[SimplexForm, Score]):
         if c == 0:
             minimum = drop_negligible_weights(problem, minimum, tol)
         taken = best.iterations + minimum.iterations
-        noise = energy_noise(table, score) if score.convex else 0.0
-        gap = minimum.gap + noise if score.convex else None
+        convex = _convex(form, score)
+        noise = energy_noise(table, score) if convex else 0.0
+        gap = minimum.gap + noise if convex else None
         at_limit = minimum.iterations >= self.newton
-        status = Status.of(minimum.gap, tol, certified=score.convex, at_limit=at_limit)
+        status = Status.of(minimum.gap, tol, certified=convex, at_limit=at_limit)
         note = ""
         if noise > 0:
             note = NOISE.format(noise)
@@ -195,12 +199,17 @@ class ProjectedGradient(Solver[SimplexForm, Score]):
         if not starts:
             meaning = "; ".join(term.infinite for _, term in score.terms if term.infinite)
             raise ValueError(f"{score!r} is infinite or NaN at every start: {meaning or 'it has no value'}.")
-        if score.convex or not score.smooth:  # one minimum; or steps that cost too much to go several ways
+        if _convex(form, score) or not score.smooth:  # one minimum; or steps that cost too much to go several ways
             starts = [min(starts, key=problem.value)]
         steps = self.steps if score.smooth else self.steps // 4
         tol = tolerance(tol, score, min(map(problem.value, starts)))
         ends = [_projected_gradient(problem, start, tol, steps) for start in starts]
         return min(ends, key=lambda end: problem.value(end.weights))
+
+
+def _convex(form: SimplexForm, score: Score) -> bool:
+    """Return whether there is one minimum: scores say whether they are convex in the weights of a mixture."""
+    return form.is_mixture and score.convex
 
 
 def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score: Score, seed: int) -> Solution:

@@ -17,7 +17,7 @@ from drystone.scores import EnergyScore, MeanScore, Score
 from drystone.scores.score import unit
 from drystone.solvers.simplex.newton import STEPS, Barrier, Quadratic, newton_simplex
 from drystone.solvers.simplex.qp import simplex_qp
-from drystone.solvers.solver import Solution, Solver, Status, tolerance
+from drystone.solvers.solver import Solution, Solver, Status, tolerance, unit_of_loss
 from drystone.table import Table, blocks
 
 __all__ = ["NOISE", "QuadraticProgram", "energy_noise", "minimise_quadratic"]
@@ -49,6 +49,8 @@ class QuadraticProgram(Solver[Mixture, MeanScore | EnergyScore]):
         estimated = _mean(table, score) if isinstance(score, MeanScore) else _energy(table, score)
         quadratic, noise = _convexified(estimated)
         c, alone = form.pseudocount(table), estimated.least_vertex
+        if c > 0:
+            c *= unit_of_loss(score, estimated.value(np.full(table.K, 1 / table.K)))
         solution = minimise_quadratic(quadratic, c, tolerance(tol, score, alone))
         # What counts is the loss that was reached, which may lie far below that of any member alone: down to 0.
         reached = max(abs(estimated.value(solution.params["weights"])), ROUNDING * abs(alone))
@@ -71,9 +73,12 @@ NOISE = (
 
 
 def energy_noise(table: Table, score: Score) -> float:
-    """Return a bound on how far the noise of the draws keeps the energy terms of a score from being convex."""
+    """Return by how much the noise of the draws may make a Frank–Wolfe gap too small, of a sum with energy terms.
+
+    Between any two sets of weights, ‖v − w‖² ≤ 2, the curvature −noise lowers the sum by at most noise.
+    """
     terms = [(c, term) for c, term in score.terms if isinstance(term, EnergyScore)]
-    return sum(c * _convexified(_energy(table, term))[1] / 2 for c, term in terms)
+    return sum(c * _convexified(_energy(table, term))[1] for c, term in terms)
 
 
 def minimise_quadratic(quadratic: Quadratic, c: float, tol: float, start: np.ndarray | None = None) -> Solution:

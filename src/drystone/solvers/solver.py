@@ -18,7 +18,7 @@ from drystone.scores import RowScore, Score
 from drystone.solvers.simplex.newton import Minimum
 from drystone.table import Table
 
-__all__ = ["Solution", "Solver", "Status", "differentiable", "needs_critic", "tolerance"]
+__all__ = ["Solution", "Solver", "Status", "differentiable", "needs_critic", "tolerance", "unit_of_loss"]
 
 F = TypeVar("F", bound=Form)
 S = TypeVar("S", bound=Score)
@@ -208,3 +208,8 @@ def tolerance(tol: float, score: Score, value: float) -> float:
     if all(term.has_units for _, term in score.terms):
         return tol * abs(value)
     return tol * max(1.0, abs(value))
+
+
+def unit_of_loss(score: Score, value: float) -> float:
+    """Return what a penalty of one nat is worth: the loss ``value`` where that carries the parameters' units."""
+    return abs(value) if all(term.has_units for _, term in score.terms) else 1.0

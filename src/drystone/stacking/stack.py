@@ -26,7 +26,7 @@ from drystone.stacking.result import Stacking, losses
 from drystone.table import Table, blocks
 from drystone.table.nonfinite import count_nonfinite, drop_zero_weight_rows, name_members
 
-__all__ = ["stack"]
+__all__ = ["fitted_rows", "stack"]
 
 # Solvers hold the statistics, what they make of them (densities, say, of log densities), and parts of both.
 COPIES = 4
@@ -162,8 +162,8 @@ def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) 
     if memory is None:
         return table, ""
     needs = required_statistics(form, score)
-    n = memory // (COPIES * blocks.bytes_per_row(table, needs))
-    if n >= table.N:
+    n = _rows_that_fit(table, form, score)
+    if n == table.N:
         return blocks.load(table, needs), ""
     if solver.in_blocks(score):
         return table, ""
@@ -174,6 +174,19 @@ def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) 
         f"fitted to {n} of {table.N} rows, chosen at random by seed {seed}: what fits into the {memory:.3g} "
         "bytes that Table.open allows, and the score is not a sum over rows that can be had in blocks."
     )
+
+
+def _rows_that_fit(table: Table, form: Form, score: Score) -> int:
+    """Return how many rows a solver can hold in memory."""
+    memory = blocks.memory_limit(table)
+    if memory is None:
+        return table.N
+    return min(table.N, memory // (COPIES * blocks.bytes_per_row(table, required_statistics(form, score))))
+
+
+def fitted_rows(table: Table, form: Form, score: Score) -> int:
+    """Return how many rows of a table its memory limit lets :func:`stack` fit to, if no member is left out."""
+    return table.N if pick(form, score).in_blocks(score) else _rows_that_fit(table, form, score)
 
 
 def _overall(form: Form, params: Mapping[str, np.ndarray], table: Table, score: Score) -> str:

@@ -15,6 +15,7 @@ from drystone.stacking.checks import check_provided, check_tractable, required_s
 from drystone.stacking.result import Stacking
 from drystone.stacking.stack import stack
 from drystone.table import Table, blocks
+from drystone.table.nonfinite import drop_zero_weight_rows
 
 __all__ = ["Tuned", "tune"]
 
@@ -74,7 +75,7 @@ def tune(
     check_provided(table, form, metric)
     scores = [make(value) for value in grid]
     needs = frozenset().union(*(required_statistics(form, score) for score in (metric, *scores)))
-    table = blocks.derived(table, needs)
+    table = blocks.derived(drop_zero_weight_rows(table), needs)
     losses, shares = np.empty((len(grid), folds)), np.empty(folds)
     for fold, (fit_rows, left_out) in enumerate(split_folds(table.N, folds, seed)):
         fitted_on, judged_on = blocks.part(table, rows=fit_rows), blocks.part(table, rows=left_out)

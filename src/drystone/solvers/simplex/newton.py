@@ -83,7 +83,7 @@ def newton_simplex(problem: Problem, start: np.ndarray, tol: float, most: int = 
         direction = np.zeros_like(w)
         direction[members] = target - w[members]
         moved = _backtrack(problem, w, value, gradient, direction)
-        stalled = stalled + 1 if moved is None or value - moved[1] <= 1e-13 * max(abs(value), 1.0) else 0
+        stalled = stalled + 1 if moved is None or value - moved[1] <= _rounding(value, gradient) else 0
         if moved is None or stalled > 3:  # at the limit of rounding, or stuck at a kink
             break
         w, value = moved
@@ -114,17 +114,24 @@ def working_set(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def _convex(H: np.ndarray) -> np.ndarray:
-    """Return h, with negative curvature turned to positive if it has any, and a ridge against singularity.
+    """Return H, with negative curvature turned to positive if it has any, and a ridge against singularity.
 
-    The ridge acts on the step only (the model is built around w), so it slows and never biases.
+    Only curvature along the simplex counts, where s·11ᵀ has none. The ridge acts on the step only (the model is
+    built around w), so it slows and never biases.
     """
     ridge = np.diag(1e-10 * np.abs(np.diag(H)) + 1e-300)
+    if any(_positive(H + s + ridge) for s in (0.0, 10 * np.abs(H).max())):
+        return H + ridge
+    values, vectors = np.linalg.eigh((H + H.T) / 2)
+    return (vectors * np.abs(values)) @ vectors.T + ridge
+
+
+def _positive(H: np.ndarray) -> bool:
     try:
-        np.linalg.cholesky(H + ridge)
+        np.linalg.cholesky(H)
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh((H + H.T) / 2)
-        H = (vectors * np.abs(values)) @ vectors.T
-    return H + ridge
+        return False
+    return True
 
 
 def _backtrack(
@@ -132,7 +139,7 @@ def _backtrack(
 ) -> tuple[np.ndarray, float] | None:
     """Return the first of w + direction, w + direction/2, … that lowers f enough (Armijo), or None."""
     slope = gradient @ direction
-    rounding = 1e-13 * max(abs(value), 1.0)  # near the optimum f changes by less than it can resolve
+    rounding = _rounding(value, gradient)  # near the optimum f changes by less than it can resolve
     size = 1.0
     while size > 1e-12:
         candidate = np.maximum(w + size * direction, 0.0)
@@ -142,6 +149,11 @@ def _backtrack(
             return candidate, reached
         size /= 2
     return None
+
+
+def _rounding(value: float, gradient: np.ndarray) -> float:
+    """Return what changes of f mean nothing, in whatever units: f may be near 0, but not all of its parts."""
+    return 1e-13 * max(abs(value), float(np.abs(gradient).max()))
 
 
 @dataclass(frozen=True)
