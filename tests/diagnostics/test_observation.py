@@ -241,9 +241,11 @@ def test_entries_that_are_not_finite_are_named():
 
 def test_the_same_seed_gives_the_same_answer_and_the_reference_is_computed_once():
     here, x = posterior(60), np.zeros(6)
-    first, again, other = (ds.diagnostics.in_distribution(here, x, seed=s) for s in (0, 0, 1))
+    first = ds.diagnostics.in_distribution(here, x, seed=0)
+    cloud, _ = here.references[0].neighbors_in_data
+    again, other = (ds.diagnostics.in_distribution(here, x, seed=s) for s in (0, 1))
     assert first.p_value == again.p_value
-    assert first.checks[0].null is again.checks[0].null
+    assert here.references[0].neighbors_in_data[0] is cloud
     assert not np.array_equal(first.checks[0].null, other.checks[0].null)
 
 
@@ -335,3 +337,76 @@ def test_parameters_far_from_zero_are_shown_as_precisely_as_they_are_known():
     assert ends is not None
     for numbers in (first[1], first[2], ends[1]):
         assert all(re.fullmatch(r"\d{3,4}\.\d{2,4}", each) for each in numbers.split(", ")), text
+
+
+class Center:
+    """A Gaussian about the first entry of the data, which may have any others."""
+
+    def __init__(self, shift):
+        self.shift = shift
+
+    def log_prob(self, theta, y):
+        return norm.logpdf(theta[:, 0], y[:, 0] + self.shift, 0.7)
+
+    def sample(self, n, y, seed=None):
+        return (y[:, 0] + self.shift + 0.7 * np.random.default_rng(seed).normal(size=(n, len(y))))[..., None]
+
+
+def of_center(data, n=600):
+    """A posterior of two such members, whose data are ``data(theta, rng)``."""
+    members = {"a": Center(0.0), "b": Center(0.1)}
+
+    def simulated(n, seed):
+        rng = np.random.default_rng(seed)
+        theta = rng.normal(size=(n, 1))
+        return theta, data(theta, rng)
+
+    fitted = ds.stack(ds.tabulate(members, *simulated(300, 1), draws=20))
+    return fitted.posterior(members, reference=ds.tabulate(members, *simulated(n, 2), draws=20)), simulated
+
+
+def test_a_column_that_another_determines_hides_nothing():
+    def data(theta, rng):
+        a = theta[:, 0] + rng.normal(size=len(theta))
+        return np.column_stack([a, rng.normal(size=len(theta)), np.exp(a)])
+
+    stacked, _ = of_center(data)
+    assert not stacked.at([0.3, 0.0, np.exp(0.3)]).in_distribution.alarm
+    assert stacked.at([0.3, 6.0, np.exp(0.3)]).in_distribution.alarm
+    assert stacked.at([0.3, 0.0, np.exp(2.0)]).in_distribution.alarm
+
+
+def test_discrete_data_that_were_simulated_are_no_surprise_and_others_are():
+    def data(theta, rng):
+        chance = 1 / (1 + np.exp(-theta))
+        return np.column_stack([rng.random((len(theta), 3)) < chance, rng.random(len(theta)) < 0.5]).astype(int)
+
+    stacked, simulated = of_center(data)
+    rows, counts = np.unique(simulated(200, 3)[1], axis=0, return_counts=True)
+    nearest = [stacked.at(row, draws=20).in_distribution.checks[0].p_value for row in rows]
+    assert np.average(np.array(nearest) < 0.05, weights=counts) < 0.1
+    assert stacked.at([0, 1, 1, 7], draws=20).in_distribution.alarm
+
+
+def test_an_observation_in_single_precision_is_the_same_observation():
+    def data(theta, rng):
+        return np.column_stack([theta[:, 0] + rng.normal(size=len(theta)), np.full(len(theta), 0.1)])
+
+    stacked, _ = of_center(data)
+    for y in ([0.3, 0.1], np.array([0.3, 0.1], np.float32)):
+        assert stacked.at(y, draws=20).in_distribution.p_value > 0.05
+    assert stacked.at([0.3, 0.4], draws=20).in_distribution.alarm
+
+
+def test_too_few_rows_are_said_to_be_too_few(tmp_path):
+    stacked, _ = of_center(lambda theta, rng: theta + rng.normal(size=theta.shape), n=30)
+    here = stacked.at([1e6], draws=20)
+    assert "beyond all 15 simulations" in str(here.in_distribution)
+    assert "the least that so few can give" in str(here.in_distribution)
+    assert any("which this one may not be" in sentence for sentence in here.sentences)
+    rows = stacked.reference
+    assert rows is not None
+    page = ds.report.write(tmp_path / "report.html", validation=rows, test=rows, fits=stacked.fit, at=here)
+    for words in ("Too few to tell", "which yours may not be"):
+        assert words in page.read_text()
+    assert "is like the simulations" in str(stacked.at([0.3], draws=20).in_distribution)

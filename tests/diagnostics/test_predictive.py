@@ -80,3 +80,13 @@ def test_at_an_observation_a_task_is_a_simulator():
     here = fit.posterior([Exact()], reference=table).at(y[0], simulator=task, draws=300)
     assert here.predictive.p_value > 0.01
     assert str(here.predictive) in str(here)
+
+
+def test_an_entry_that_no_simulation_has_is_seen_beside_others():
+    draws = np.random.default_rng(0).normal(size=(2000, 1))
+
+    def simulator(theta, rng):
+        return np.column_stack([rng.normal(theta[:, 0]), np.zeros(len(theta))])
+
+    assert ds.diagnostics.predictive(draws, [0.3, 1000.0], simulator).p_value < 0.01
+    assert ds.diagnostics.predictive(draws, [0.3, 0.0], simulator).p_value > 0.05

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 import drystone as ds
-from drystone.cli.report import _command_line
 from drystone.cli.report_of_run import _members
 from drystone.comparison import LOG_DENSITY
 from drystone.plots.palette import method_styles
@@ -405,12 +404,6 @@ def test_bars_have_the_color_of_their_fit(page):
     html, *_ = page
     assert "--bar:var(--bar-fit-0)" in html
     assert "--bar:var(--bar-fit-1)" in html
-
-
-def test_the_command_is_the_one_given():
-    command = _command_line(Path("my table.zarr"), ("log", "energy"), 3, True, False, None, Path("r.html"))
-    assert command == "drystone report 'my table.zarr' --score log --score energy --seed 3 --drop --out r.html"
-    assert _command_line(Path("moons"), (), 0, False, True, None, None) == "drystone report moons --exact"
 
 
 def test_members_of_other_names_are_not_those_of_the_table(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone.diagnostics.null import ALARM, DOUBT, Check, check, combined_p_value
+from drystone.diagnostics.null import DOUBT, Check, Verdict, check, combined_p_value, least_p_value
 from drystone.diagnostics.reference import reference_of
 from drystone.errors import IntractableError
 from drystone.estimate import Estimate
@@ -46,7 +46,7 @@ EVIDENCE = "differences in evidence among likelihoods"
 
 
 @dataclass(frozen=True, eq=False)
-class Disagreement:
+class Disagreement(Verdict):
     """How far the members are apart at an observation.
 
     Attributes:
@@ -56,6 +56,7 @@ class Disagreement:
             their log evidences.
         divergence: Jensen–Shannon divergence among members, in nats.
         members: names of those that were compared: the heaviest that have draws and a density.
+        least: the least p-value that so many simulations can give.
 
     Example:
         >>> import drystone as ds
@@ -70,15 +71,16 @@ class Disagreement:
     checks: tuple[Check, ...]
     divergence: Estimate
     members: tuple[str, ...]
-
-    @property
-    def alarm(self) -> bool:
-        """Whether the p-value is below 0.01."""
-        return self.p_value < ALARM
+    least: float = 0.0
 
     def __str__(self) -> str:
         first = self.checks[0]
         more = float((first.null > first.statistic).mean())
+        if self.too_few:
+            return (
+                f"The members disagree as at none of the {len(first.null)} simulations; p = {self.p_value:.2g} is "
+                "the least that so few can give. Give a reference of at least 200 rows."
+            )
         if self.p_value >= DOUBT:
             return (
                 f"The members disagree as they do at simulations (p = {self.p_value:.2g}): at {100 * more:.0f} % "
@@ -136,7 +138,7 @@ def disagreement(posterior: StackedPosterior, y_o: ArrayLike | None = None, *, s
     if len(reference.with_evidence) > 1:
         null = reference.evidence_differences[1]
         checks.append(check(EVIDENCE, reference.unusual_evidence(y, here), null, a))
-    return Disagreement(combined_p_value(checks, a), tuple(checks), here.estimate(), here.names)
+    return Disagreement(combined_p_value(checks, a), tuple(checks), here.estimate(), here.names, least_p_value(a))
 
 
 def _check(name: str, here: np.ndarray, there: np.ndarray, a: np.ndarray) -> Check:

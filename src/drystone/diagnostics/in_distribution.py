@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone.diagnostics.null import ALARM, DOUBT, Check, check, combined_p_value, most_unusual
+from drystone.diagnostics.null import DOUBT, Check, Verdict, check, combined_p_value, least_p_value, most_unusual
 from drystone.diagnostics.reference import reference_of
 
 if TYPE_CHECKING:
@@ -28,13 +28,14 @@ __all__ = ["InDistribution", "in_distribution"]
 
 
 @dataclass(frozen=True, eq=False)
-class InDistribution:
+class InDistribution(Verdict):
     """Whether an observation is like the simulations.
 
     Attributes:
         p_value: of all checks together: small if the observation is unusual in any of them.
         checks: each alone.
         nonfinite: positions of the entries of y_o that are not finite, as tuples of indices.
+        least: the least p-value that so many simulations can give.
 
     Example:
         >>> import drystone as ds
@@ -47,11 +48,7 @@ class InDistribution:
     p_value: float
     checks: tuple[Check, ...]
     nonfinite: tuple[tuple[int, ...], ...] = ()
-
-    @property
-    def alarm(self) -> bool:
-        """Whether the p-value is below 0.01."""
-        return self.p_value < ALARM
+    least: float = 0.0
 
     def __str__(self) -> str:
         most = most_unusual(self.checks)
@@ -60,6 +57,12 @@ class InDistribution:
             places = [", ".join(map(str, place)) for place in self.nonfinite[:5]]
             more = f" and {len(self.nonfinite) - 5} more" if len(self.nonfinite) > 5 else ""
             entries = f" Not finite: y[{'], y['.join(places)}]{more}."
+        if self.too_few:
+            return (
+                f"The observation is beyond all {len(most.null)} simulations that it was held against, above all "
+                f"in the {most.name}; p = {self.p_value:.2g} is the least that so few can give. Give a reference "
+                f"of at least 200 rows.{entries}"
+            )
         if self.p_value >= DOUBT:
             return f"The observation is like the simulations (p = {self.p_value:.2g}).{entries}"
         if self.alarm:
@@ -110,6 +113,5 @@ def in_distribution(posterior: StackedPosterior, y_o: ArrayLike | None = None, *
     places = np.argwhere(~np.isfinite(np.asarray(y[0], float)))
     # Where simulations have none, no distance with the entries filled in can make up for them.
     decisive = checks[-1:] if missing_o.any() and not missing.any() else checks
-    return InDistribution(
-        combined_p_value(decisive, a), tuple(checks), tuple(tuple(int(i) for i in place) for place in places)
-    )
+    nonfinite = tuple(tuple(int(i) for i in place) for place in places)
+    return InDistribution(combined_p_value(decisive, a), tuple(checks), nonfinite, least_p_value(a))

@@ -21,6 +21,11 @@ NEIGHBORS = 5
 ROWS_PER_DIRECTION = 5
 # Directions of less than this share of the largest variance are rounding.
 ROUNDING = 1e-9
+# What lies in directions left out is measured in units of at least this share of the largest deviation. Normal
+# scores interpolate: where one column determines another, theirs are the same in the cloud, and nearly elsewhere.
+LEAST_REST = 0.1
+# Added to distances of coordinates of unit variance: equal rows of discrete data differ by rounding.
+LEAST_DISTANCE = 1e-6
 
 
 class Neighbors:
@@ -37,24 +42,26 @@ class Neighbors:
         finite[:, empty] = 0.0
         self.middle = np.nanmedian(finite, 0)
         filled = self._filled(rows)
-        self.sorted, self.scale = np.sort(filled, 0), spread_or_one(filled)
-        self.levels = ndtri((np.arange(n) + 0.5) / n)
+        self.scale = spread_or_one(filled)
+        levels = ndtri((np.arange(n) + 0.5) / n)
+        self.maps = [_normal_scores(np.sort(column), levels) for column in filled.T]
         scores = self._scores(filled)
         self.center = scores.mean(0)
         _, deviations, axes = np.linalg.svd(scores - self.center, full_matrices=False)
         deviations = deviations / np.sqrt(max(n - 1, 1))
         count = min(m, max(1, n // ROWS_PER_DIRECTION))
         count = max(1, min(count, int((deviations**2 > ROUNDING * deviations[0] ** 2).sum())))
+        # Of the directions left out, the length of what lies in them is one further coordinate.
+        rest = float(np.sqrt((deviations[count:] ** 2).sum()))
         deviations = np.where(deviations > 0, deviations, 1.0)
+        self.rest = max(rest, LEAST_REST * float(deviations[0])) if count < min(n, m) else 0.0
         self.axes = axes[:count].T / deviations[:count]
         self.back = axes[:count] * deviations[:count, None]
-        # Of the directions left out, the length of what lies in them is one further coordinate.
-        self.rest = float(np.sqrt((deviations[count:] ** 2).sum())) if count < min(n, m) else 0.0
         cloud = self.whitened(filled)
         self.tree, self.k = KDTree(cloud), max(1, min(NEIGHBORS, n - 1))
         among = np.atleast_2d(self.tree.query(cloud, self.k + 1)[0])[:, 1:]
         self.of_neighbors = among.mean(1)
-        self.floor = 1e-3 * float(np.median(self.of_neighbors)) + 1e-300
+        self.floor = 1e-3 * float(np.median(self.of_neighbors)) + LEAST_DISTANCE
 
     def whitened(self, rows: np.ndarray) -> np.ndarray:
         """Return rows (n, m) as coordinates of unit variance in the cloud, (n, q)."""
@@ -78,7 +85,13 @@ class Neighbors:
     def _scores(self, rows: np.ndarray) -> np.ndarray:
         """Return normal scores of each entry, going on linearly, in standard deviations, beyond the cloud."""
         scores = np.empty_like(rows, dtype=float)
-        for j, column in enumerate(self.sorted.T):
-            beyond = np.maximum(rows[:, j] - column[-1], 0.0) + np.minimum(rows[:, j] - column[0], 0.0)
-            scores[:, j] = np.interp(rows[:, j], column, self.levels) + beyond / self.scale[j]
+        for j, (values, levels) in enumerate(self.maps):
+            beyond = np.maximum(rows[:, j] - values[-1], 0.0) + np.minimum(rows[:, j] - values[0], 0.0)
+            scores[:, j] = np.interp(rows[:, j], values, levels) + beyond / self.scale[j]
         return scores
+
+
+def _normal_scores(ordered: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of an ordered column and their normal scores; of equal ones the mean, once."""
+    values, first, counts = np.unique(ordered, return_index=True, return_counts=True)
+    return values, np.add.reduceat(levels, first) / counts

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["ALARM", "DOUBT", "Check", "check", "combined_p_value", "most_unusual"]
+__all__ = ["ALARM", "DOUBT", "Check", "Verdict", "check", "combined_p_value", "least_p_value", "most_unusual"]
 
 # Below this an observation is called unlike the simulations; below the other, doubtful.
 ALARM, DOUBT = 0.01, 0.05
@@ -52,10 +52,38 @@ class Check:
         )
 
 
+class Verdict:
+    """What follows from a p-value, and from the least that so many simulations can give."""
+
+    p_value: float
+    least: float
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the p-value is below 0.01."""
+        return self.p_value < ALARM
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the observation is beyond all simulations, and these are too few for an alarm."""
+        return self.p_value <= self.least and not self.alarm
+
+
 def check(name: str, statistic: float, null: np.ndarray, a: np.ndarray) -> Check:
-    """Return the check of a statistic against its values at simulations (n,) of row weights a (n,)."""
-    p = _upper_shares(np.append(null, statistic), _with_observation(a))[-1]
-    return Check(name, float(statistic), np.asarray(null, float), float(p))
+    """Return the check of a statistic against its values at simulations (n,) of row weights a (n,).
+
+    Values are rounded to float32: those of equal data are ties, also if one was computed in a batch and one alone.
+    """
+    with np.errstate(over="ignore"):
+        rounded = np.append(null, statistic).astype(np.float32).astype(float)
+    p = _upper_shares(rounded, _with_observation(a))[-1]
+    return Check(name, float(rounded[-1]), rounded[:-1], float(p))
+
+
+def least_p_value(a: np.ndarray) -> float:
+    """Return the p-value of an observation beyond all simulations, of row weights a (n,)."""
+    weights = _with_observation(a)
+    return float(weights[-1] / weights.sum())
 
 
 def most_unusual(checks: Sequence[Check]) -> Check:
@@ -96,7 +124,9 @@ def _surprise(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     mean_excess = float(np.average(excess[tail], weights=weights[tail]))
     if not 0 < mean_excess < np.inf:
         return -np.log(share)
-    return np.where(tail, -np.log(share[below].min()) + excess / mean_excess, -np.log(share))
+    # Of many ties below and one value above, the fitted tail would say next to nothing: the share says more.
+    fitted = -np.log(share[below].min()) + excess / mean_excess
+    return np.where(tail, np.maximum(fitted, -np.log(share)), -np.log(share))
 
 
 def _with_observation(a: np.ndarray) -> np.ndarray:

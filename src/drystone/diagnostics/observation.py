@@ -101,9 +101,11 @@ class PosteriorAt:
         """The answers in words, and what is missing."""
         answers = (self.in_distribution, self.disagreement, self.credible_set, self.predictive, self.change)
         sentences = [str(answer) for answer in answers if answer is not None]
-        if self.credible_set is not None and self.in_distribution is not None and self.in_distribution.alarm:
+        like = self.in_distribution
+        if self.credible_set is not None and like is not None and (like.alarm or like.too_few):
+            this_one = "this one is not" if like.alarm else "this one may not be"
             sentences.append(
-                "The probability of the set holds for observations like the simulations, which this one is not."
+                f"The probability of the set holds for observations like the simulations, which {this_one}."
             )
         return (*sentences, *self.missing)
 

@@ -23,6 +23,8 @@ __all__ = ["Residuals"]
 NEIGHBORS = 10
 # Ridge of the regression per row, and share of the diagonal that keeps the residuals' covariance regular.
 RIDGE, REGULAR = 0.01, 0.01
+# Least variance of a residual of whitened data: less is rounding, by which float32 data differ from float64 ones.
+LEAST = 1e-8
 
 
 class Residuals:
@@ -45,7 +47,7 @@ class Residuals:
         others = np.stack([places[places != row][: self.k] for row, places in enumerate(near)])
         residuals = data - self._predicted(self.estimates, others)
         covariance = np.atleast_2d(np.cov(residuals, rowvar=False))
-        covariance = covariance + np.diag(REGULAR * np.diag(covariance) + np.finfo(float).tiny)
+        covariance = covariance + np.diag(REGULAR * np.diag(covariance) + LEAST)
         self.whitening = np.linalg.inv(np.linalg.cholesky(covariance)).T
         self.own = self._mean_square(residuals)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from drystone._messages import digits_for
 from drystone.diagnostics import PosteriorAt
-from drystone.diagnostics.null import ALARM, DOUBT, Check
+from drystone.diagnostics.null import ALARM, DOUBT, Check, Verdict
 from drystone.plots.palette import Style
 from drystone.report.pictures import Picture, pair_picture
 from drystone.report.posteriors import Observation
@@ -106,6 +106,11 @@ def _tone(p_value: float) -> tuple[str, str]:
     return ("mixed", "Doubtful") if p_value < DOUBT else ("better", "Yes")
 
 
+def _tone_of(found: Verdict) -> tuple[str, str]:
+    """Return tone and mark of a question that simulations answer."""
+    return ("mixed", "Too few to tell") if found.too_few else _tone(found.p_value)
+
+
 def _checks(title: str, statistic: str, checks: Sequence[Check]) -> Grid:
     """Return each check with its statistic here and at simulations, and its p-value."""
     rows = [
@@ -123,7 +128,7 @@ def _on_data(here: PosteriorAt) -> Answer:
         "unlike yours, and what they say of it is extrapolation."
     )
     table = _checks("Your data among the simulations", "statistic", found.checks)
-    return Answer(question, *_tone(found.p_value), str(found), table, note)
+    return Answer(question, *_tone_of(found), str(found), table, note)
 
 
 def _on_members(here: PosteriorAt) -> Answer:
@@ -137,7 +142,7 @@ def _on_members(here: PosteriorAt) -> Answer:
         "least some are wrong here."
     )
     table = _checks("Disagreement of members", "statistic", found.checks)
-    return Answer(question, *_tone(found.p_value), str(found), table, note)
+    return Answer(question, *_tone_of(found), str(found), table, note)
 
 
 def _on_set(here: PosteriorAt) -> Answer:
@@ -149,10 +154,12 @@ def _on_set(here: PosteriorAt) -> Answer:
     level = f"{1 - found.alpha:.0%}".replace("%", "\u00a0%")
     question = f"Where is θ with {level} probability, whatever the networks do?"
     bounded = found.threshold > -np.inf
-    unlike = here.in_distribution is not None and here.in_distribution.alarm
+    like = here.in_distribution
+    unlike, too_few = (like.alarm, like.too_few) if like is not None else (False, False)
     text = str(found)
-    if unlike:
-        text += " This holds for observations like the simulations, which yours is not."
+    if unlike or too_few:
+        yours = "yours is not" if unlike else "yours may not be"
+        text += f" This holds for observations like the simulations, which {yours}."
     text = " ".join([text, *(sentence for sentence in here.missing if sentence.startswith("The set"))])
     tone = "worse" if unlike else "better" if bounded else "mixed"
     mark = "No guarantee" if unlike else "In this set" if bounded else "Unbounded"
