@@ -147,3 +147,54 @@ def test_draws_that_are_rounded_up_to_a_bound_have_a_density():
     on_bounds = np.array([[1001.0, 0.5], [1000.0, 1.0], [1000.5, 1 - 1e-9], [1000.0, 0.0]])
     np.testing.assert_allclose(prior.log_prob(on_bounds), 0.0, atol=1e-6)
     assert (prior.log_prob(np.array([[1001.1, 0.5], [1000.5, 1 + 1e-6], [999.9, 0.5]])) == -np.inf).all()
+
+
+def log_uniform(lower, upper):
+    low, high = torch.tensor(lower).log(), torch.tensor(upper).log()
+    return torch.distributions.TransformedDistribution(
+        torch.distributions.Uniform(low, high), [torch.distributions.ExpTransform()]
+    )
+
+
+TRANSFORMED = {
+    "log-uniform": (log_uniform([0.1, 1e-3], [10.0, 5.0]), [0.1, 1e-3], [10.0, 5.0]),
+    "reflected log-normal": (
+        torch.distributions.TransformedDistribution(
+            torch.distributions.LogNormal(torch.zeros(2), torch.ones(2)),
+            [torch.distributions.AffineTransform(5.0, -1.0)],
+        ),
+        [-np.inf, -np.inf],
+        [5.0, 5.0],
+    ),
+    "von Mises": (torch.distributions.VonMises(torch.zeros(2), torch.ones(2)), [-np.pi] * 2, [np.pi] * 2),
+    "Gumbel": (torch.distributions.Gumbel(torch.zeros(2), torch.ones(2)), [-np.inf] * 2, [np.inf] * 2),
+}
+
+
+@pytest.mark.parametrize(("distribution", "lower", "upper"), TRANSFORMED.values(), ids=TRANSFORMED)
+@pytest.mark.parametrize("independent", [False, True])
+def test_bounds_are_those_of_the_draws_where_a_distribution_of_torch_does_not_say_so(
+    distribution, lower, upper, independent
+):
+    prior = as_prior(torch.distributions.Independent(distribution, 1) if independent else distribution)
+    np.testing.assert_allclose(prior.support.lower, lower, rtol=1e-5)
+    np.testing.assert_allclose(prior.support.upper, upper, rtol=1e-5)
+    drawn = prior.sample(5000, np.random.default_rng(0))
+    assert np.isfinite(prior.log_prob(drawn)).all()
+    for bound, beyond in ((lower, -0.1), (upper, 0.1)):
+        if np.isfinite(bound[0]):
+            assert prior.log_prob([np.add(bound, beyond)]) == -np.inf
+
+
+def test_the_density_of_a_log_uniform_prior_integrates_to_one():
+    prior = as_prior(log_uniform([0.1], [10.0]))
+    grid = np.linspace(0.05, 11.0, 100_001)[:, None]
+    assert np.trapezoid(np.exp(prior.log_prob(grid)), grid[:, 0]) == pytest.approx(1, abs=1e-3)
+
+
+def test_priors_of_double_precision_are_evaluated_in_it():
+    mean, sd = 1234.56789, 1e-5
+    loc, scale = torch.tensor([[mean], [sd]], dtype=torch.float64)
+    double = as_prior(torch.distributions.Normal(loc, scale))
+    theta = mean + sd * np.array([[0.0], [1.0], [3.0], [10.0]])
+    np.testing.assert_allclose(double.log_prob(theta), Normal([mean], [sd]).log_prob(theta), rtol=1e-6)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drystone._arrays import as_numpy
 from drystone._parallel import seeded
-from drystone.simulation.support import Support, dimension, is_product
+from drystone.simulation.support import ROUNDING, Support, dimension, is_product
 
 __all__ = ["LogNormal", "Normal", "Prior", "Uniform", "as_prior", "describe_prior", "described_prior"]
 
@@ -221,6 +221,12 @@ class TorchPrior:
     def _support(self) -> Support:
         return Support.of(self.distribution, self.sample(1, np.random.default_rng(0)).shape[1])
 
+    @cached_property
+    def _dtype(self) -> Any:
+        """The precision of the distribution: at float64 parameters float32 points would be other points."""
+        with seeded(0):
+            return self.distribution.sample((1,)).dtype
+
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw ``n`` independent parameters, shape (n, d)."""
         # Torch's distributions draw from its global generator alone: set for the call, and put back.
@@ -232,18 +238,28 @@ class TorchPrior:
         """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
         import torch
 
-        points = torch.as_tensor(np.asarray(theta, float), dtype=torch.get_default_dtype())
+        points = torch.as_tensor(np.asarray(theta, float), dtype=self._dtype)
         # Draws are rounded up to an upper bound, where torch's uniform has no density: the last number below has.
         lower, upper = (points.new_tensor(of.tolist()) for of in (self.support.lower, self.support.upper))
         at_upper = (points == upper) & torch.as_tensor(np.asarray(theta, float) <= self.support.upper)
         points = torch.where(at_upper, torch.nextafter(upper, lower), points)
         # Outside the support a distribution raises, or gives NaN where validation was switched off.
         inside = self.distribution.support.check(points).reshape(len(points), -1).all(1)
+        inside &= torch.as_tensor(self.support.contains(theta))
         values = torch.full((len(points),), -torch.inf, dtype=points.dtype)
         if inside.any():
-            within = self.distribution.log_prob(points[inside])
+            within = self._log_prob_inside(points[inside], lower, upper)
             values[inside] = within.reshape(int(inside.sum()), -1).sum(1).to(points.dtype)
         return np.asarray(values.detach().cpu().numpy(), float)
+
+    def _log_prob_inside(self, points: Any, lower: Any, upper: Any) -> Any:
+        """Return the log density of points in the support."""
+        try:
+            return self.distribution.log_prob(points)
+        except ValueError:
+            # Transformed back, a point at a bound may lie beyond that of the base distribution, by rounding.
+            lower, upper = lower + 2 * ROUNDING * lower.abs(), upper - 2 * ROUNDING * upper.abs()
+            return self.distribution.log_prob(points.clamp(lower, upper))
 
     def describe(self) -> Description | None:
         """Return the prior as JSON, if it is uniform, normal or log-normal with independent parameters."""

@@ -16,6 +16,8 @@ __all__ = ["Support", "dimension", "is_product"]
 # on the bound is moved.
 MARGIN = 1e-7
 LEAST = float(np.finfo(np.float32).tiny)
+# Of draws in float32, relative to a bound that was transformed.
+ROUNDING = 1e-6
 # The most steps of Newton's method; half as many are taken.
 NEWTON = 20
 
@@ -202,13 +204,41 @@ def _bounds(prior: Any) -> Bounds:
     if callable(getattr(prior, "support", None)):  # SciPy's
         return prior.support()
     if hasattr(prior, "support"):
-        return _bounds_of_constraint(prior.support, prior)
+        return _bounds_of_torch(prior)
     if is_distribution(prior):
         return -np.inf, np.inf
     raise TypeError(
         "`prior` must be a (lower, upper) pair, have `lower` and `upper` arrays, itself or its `support`, or be "
         f"a distribution with `log_prob` and `sample`; got {type(prior).__name__}."
     )
+
+
+def _bounds_of_torch(prior: Any) -> Bounds:
+    """Return the bounds of one of torch's distributions, also where its ``support`` says less than is known."""
+    import torch
+    from torch import distributions
+
+    base = prior
+    while isinstance(base, distributions.Independent):
+        base = base.base_dist
+    if isinstance(base, distributions.VonMises):  # a period of a density that never ends
+        pi = np.float64(np.float32(np.pi))  # draws are rounded
+        return -pi, pi
+    # Torch's own subclasses, such as its log-normal, have a support that says all.
+    if type(base) is not distributions.TransformedDistribution or not all(map(_by_entry, base.transforms)):
+        return _bounds_of_constraint(prior.support, prior)
+    ends: list[Any] = [
+        torch.tensor(np.asarray(end).tolist(), dtype=torch.float64) for end in _bounds(base.base_dist)
+    ]
+    for transform in base.transforms:
+        ends = [transform(end) for end in ends]
+    lower, upper = torch.minimum(*ends), torch.maximum(*ends)
+    return (lower - ROUNDING * lower.abs()).numpy(), (upper + ROUNDING * upper.abs()).numpy()
+
+
+def _by_entry(transform: Any) -> bool:
+    """Return whether a transform maps every entry by itself, one to one: then ends are mapped to ends."""
+    return transform.bijective and transform.domain.event_dim == transform.codomain.event_dim == 0
 
 
 def _bounds_of_constraint(constraint: Any, prior: object) -> Bounds:
