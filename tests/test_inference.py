@@ -11,6 +11,7 @@ import torch
 import drystone as ds
 from drystone._files import read_sealed_json, write_sealed_json
 from drystone.inference import one_call as module
+from drystone.inference.stored import stored_posterior, stored_tables
 from helpers.tiny_inference import ROWS, shrink
 
 BOX = ([0.0, -1.0], [2.0, 3.0])
@@ -178,6 +179,21 @@ def test_further_members_in_a_directory_end_where_they_would_have_from_the_start
     # Others propose the points at which likelihoods are normalized, and others are trained again.
     for first, second in ((one.table, other.table), (one.test, other.test)):
         np.testing.assert_array_equal(first.select(members=list(second.names)).log_q, second.log_q)
+
+
+def test_a_stored_inference_is_that_of_the_last_call_whatever_earlier_ones_left(rows, tmp_path):
+    theta, y = rows[0][:4], rows[1][0]
+    options = {**OPTIONS, "epochs": 4, "directory": tmp_path}
+    for members, test in (((1, 1), None), ((1, 3), simulate(100, 4)), ((1, 3), None), ((1, 1), None)):
+        last = ds.infer(*rows, **{**options, "members": members, "test": test})
+        fit, posterior = stored_posterior(tmp_path, BOX)
+        assert fit.names == posterior.fit.names == last.posterior.fit.names
+        both = posterior, last.posterior
+        np.testing.assert_array_equal(*(each.sample((5,), y, seed=2) for each in both))
+        np.testing.assert_array_equal(*(each.log_prob(theta, y) for each in both))
+        stacking, measured = stored_tables(tmp_path)
+        assert (stacking.N, measured.N) == (last.table.N, last.measured.N)
+    assert len(list((tmp_path / "refitted").glob("nle-*.json"))) > 1, "the case that is tested"
 
 
 def test_another_prior_of_the_same_support_is_not_answered_with_the_numbers_of_the_first(rows, tmp_path):

@@ -93,9 +93,21 @@ def test_members_are_trained_on_old_and_new_rows_and_none_on_those_held_out(infe
     name = next(name for name in inferred.fit.member_weights if "nle" in name)
     theta, y = (np.concatenate(pair) for pair in zip(inferred.simulations, refined.simulations, strict=True))
     before, after = (each.members[name].normalizer.likelihoods[0].member for each in (inferred, refined))
-    again = ds.Ensemble([before]).refit(theta[: -refined.held_out], y[: -refined.held_out], progress=False)[0]
-    assert refined.held_out == 30
+    again = ds.Ensemble([before]).refit(theta[:-30], y[:-30], progress=False)[0]  # a fifth of the new ones
     np.testing.assert_array_equal(after.flow.parameters, again.flow.parameters)
+
+
+def test_the_gain_is_of_rows_that_chose_nothing(inferred, monkeypatch):
+    chosen_by = []
+
+    def weights(fit, table, seed, original=module._weights):
+        chosen_by.append(table.theta)
+        return original(fit, table, seed)
+
+    monkeypatch.setattr(module, "_weights", weights)
+    refined = ds.refine(inferred, at=Y, simulator=simulator, n=150, progress=False)
+    assert refined.held_out == len(refined.calibration.log_score) == 15
+    np.testing.assert_array_equal(chosen_by[0], refined.simulations[0][-30:-15])
 
 
 def test_a_member_that_is_no_better_after_the_training_stays_as_it_was(inferred):
@@ -179,7 +191,7 @@ def test_members_of_other_libraries_stay_as_they_are():
         simulations=ds.toy.simulate(100, seed=1), prior=prior,
     )  # fmt: skip
     assert "Not trained by Drystone" in refined.notes[0]
-    assert refined.calibration.ranks.shape == (80, 1)
+    assert refined.calibration.ranks.shape == (40, 1)
     with pytest.raises(ValueError, match="tables of an inference"):
         refined.report("report.html")
 

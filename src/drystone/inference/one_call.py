@@ -39,6 +39,7 @@ from drystone.inference.results import (
     install,
     made_of,
     refuse_links,
+    without_test,
     working_directory,
 )
 from drystone.posterior import StackedPosterior
@@ -227,8 +228,7 @@ def infer(
         # Points take half of the time of a table, and not every form needs them.
         points_of_test = POINTS if fit.form.requires("log_q") == "points" else 0
 
-        alone = table.log_q.mean(1)
-        used = {*fit.member_weights, *normalizer.proposal, table.names[int(np.nanargmax(alone))]}
+        used = used_members(fit, normalizer, table)
 
         def again(
             ensemble: Ensemble[Any] | None, embedding: Callable[[], nn.Module] | None
@@ -256,6 +256,8 @@ def infer(
         )
         after = {**held_out, **refitted}
         if test is None:
+            if place is not None:
+                without_test(place)
             tested, comparison = None, compare(table, table, {"stacked": crossed})
             notes.append(
                 f"There was no test set: all numbers are of the {len(rows):,} rows that stopped the training, "
@@ -487,6 +489,12 @@ def members_by_name(
     if likelihoods is not None:
         members |= normalizer.members(posteriors, likelihoods, prior)
     return members
+
+
+def used_members(fit: Stacking, normalizer: RunNormalizer, table: Table) -> set[str]:
+    """Return the members that are trained again: with weight, proposing points, or the best on its own."""
+    best = table.names[int(np.nanargmax(table.log_q.mean(1)))]
+    return {*fit.member_weights, *normalizer.proposal, best}
 
 
 def no_worse(before: Ensemble[Any], after: Ensemble[Any], theta: np.ndarray, y: np.ndarray) -> Ensemble[Any]:

@@ -17,8 +17,8 @@ New pairs come from a proposal with a share of the prior, which bounds all impor
 - The stacking weights are fitted again, with the same weights a g for the proposal r, on new pairs that no member
   was trained on, and are taken if cross-validation on these prefers them.
 
-The same held-out pairs tell the local log score and posterior SBC, before and after
-(:mod:`drystone.diagnostics.local_calibration`).
+Further pairs, which nothing was trained on or chosen by, tell the local log score and posterior SBC, before and
+after (:mod:`drystone.diagnostics.local_calibration`).
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Refinement", "refine"]
 
-# Share of the new simulations that no member is trained on, and the most: they fit the weights and tell what was
-# gained. Likelihoods are normalized at each of them, which takes tenths of a second.
+# Share of the new simulations that no member is trained on, and the most: half of them choose members and weights,
+# the others tell what was gained. Likelihoods are normalized at each of them, which takes tenths of a second.
 HELD_OUT, MOST_HELD_OUT = 0.2, 200
 # Fewer new simulations than this would leave too few to tell.
 FEWEST = 100
@@ -103,16 +103,17 @@ def refine(
     """Return a posterior that is better at one observation: simulate where it is, train and stack again.
 
     Likelihoods and posteriors with weight that Drystone trained are trained again, with the epochs and learning
-    rates of their first training; other members stay as they are, which a note says. A member that is worse on
-    held-out new simulations after the second training stays as it was. The result is for this observation; at data
-    far from it the first posterior is the one to ask.
+    rates of their first training; other members stay as they are, which a note says. A member that is worse after
+    the second training, on new simulations that were held out, stays as it was. The result is for this
+    observation; at data far from it the first posterior is the one to ask.
 
     Args:
         inference: From :func:`drystone.infer`; or a stacked posterior with a density, with ``simulations`` and
             ``prior``.
         at: The observation y_o.
         simulator: A task, or a function ``(theta (N, d), rng) -> y``.
-        n: New simulations, at least 100. A fifth of them, at most 200, is held out of the training.
+        n: New simulations, at least 100. A fifth of them, at most 200, is held out of the training: half of these
+            choose members and weights, the other half tells the gain.
         simulations: (theta, y) that the members were trained on; None for those of the inference.
         prior: p(θ); None for that of the inference, of the members, or of the task.
         seed: Seed of everything random: the same seed gives the same bits.
@@ -172,14 +173,17 @@ def refine(
             sizes = f"{counted(y_o.size, 'number')} per row of theta; got {made.y[0].size}"
             raise ValueError(f"`simulator` must return data like the observation, {sizes}.")
         new = made.theta, made.y.reshape(len(made.y), *y_o.shape[1:])
-        first = len(new[0]) - min(round(HELD_OUT * len(new[0])), MOST_HELD_OUT)
-        training, held_out = (new[0][:first], new[1][:first]), (new[0][first:], new[1][first:])
+        held_out = min(round(HELD_OUT * len(new[0])), MOST_HELD_OUT)
+        ends = [len(new[0]) - held_out, len(new[0]) - held_out // 2]
+        training, choosing, telling = (
+            (new[0][rows], new[1][rows]) for rows in (slice(ends[0]), slice(*ends), slice(ends[1], None))
+        )
 
         options = {"draws": DRAWS_OF_RANKS, "seed": _child(seed, 1)}
-        calibration_before = local_calibration(before, *held_out, proposal.log_ratio, **options)
-        a = capped_weights(calibration_before.log_normalizer - proposal.log_ratio(held_out[0]))
+        log_normalizer = local_calibration(before, *choosing, proposal.log_ratio, **options).log_normalizer
+        a = capped_weights(log_normalizer - proposal.log_ratio(choosing[0]))
         members, notes = _trained_again(
-            before, old, training, held_out, proposal, seed=seed,
+            before, old, training, choosing, proposal, seed=seed,
             settings={
                 "directory": None if home is None else home / "refitted", "augment": augment, "workers": workers,
                 "client": client, "progress": progress,
@@ -188,13 +192,15 @@ def refine(
         )  # fmt: skip
         points = POINTS if isinstance(before.fit.form, PointForm) else 0
         table = tabulate(
-            members, *held_out, draws=0, seed=seed, parameters=before.fit.parameters, row_weights=a, points=points,
+            members, *choosing, draws=0, seed=seed, parameters=before.fit.parameters, row_weights=a, points=points,
             prior=p if points else None, client=client,
         )  # fmt: skip
         fit, on_weights = _weights(before.fit, table, seed)
         posterior = fit.posterior(members, before.reference)
         posterior.set_default_x(y_o)
-        calibration = local_calibration(posterior, *held_out, proposal.log_ratio, **options)
+        calibration_before, calibration = (
+            local_calibration(each, *telling, proposal.log_ratio, **options) for each in (before, posterior)
+        )
         difference = calibration.log_score - calibration_before.log_score
         if home is not None:
             fit.save(home / "fit.json")
@@ -205,7 +211,7 @@ def refine(
             before=before,
             y=y_o[0],
             simulations=new,
-            held_out=len(held_out[0]),
+            held_out=len(telling[0]),
             gain=mean_over_rows(difference, np.full(len(difference), 1 / len(difference))),
             calibration_before=calibration_before,
             calibration=calibration,
@@ -225,7 +231,8 @@ class Refinement:
         before: the stacked posterior that it began with.
         y: the observation.
         simulations: the new pairs (theta, y), from the proposal, not from the prior.
-        held_out: how many of them, the last ones, no member was trained on.
+        held_out: how many of them, the last ones, had no part in the training or in the choice of members and
+            weights.
         gain: log score near the observation, after less before, in nats per held-out pair, with standard error.
         calibration_before: posterior SBC of ``before`` on the held-out pairs.
         calibration: posterior SBC of ``posterior`` on the same.
@@ -238,7 +245,7 @@ class Refinement:
         >>> first = ds.infer(theta, y, prior=prior, members=1, target="posterior", epochs=1, workers=1)
         >>> def simulator(theta, rng): return rng.normal(0.9 * theta, 0.9**0.5)
         >>> print(ds.refine(first, at=[1.5], simulator=simulator, n=200, workers=1))
-        Refined with 200 simulations near the observation: log score there ... nats on 40 held out.
+        Refined with 200 simulations near the observation: log score there ... nats on 20 held out.
         ...
     """
 
@@ -346,7 +353,7 @@ def _trained_again(
     before: StackedPosterior,
     old: tuple[np.ndarray, np.ndarray],
     training: tuple[np.ndarray, np.ndarray],
-    held_out: tuple[np.ndarray, np.ndarray],
+    choosing: tuple[np.ndarray, np.ndarray],
     proposal: LocalProposal,
     *,
     seed: int,
@@ -362,14 +369,14 @@ def _trained_again(
     trained: dict[str, Any] = {}
     if likelihoods:
         again = Ensemble(likelihoods).refit(theta, y, **settings)
-        trained |= _better_of(likelihoods, again, lambda member: float(member.log_likelihood(*held_out).mean()))
+        trained |= _better_of(likelihoods, again, lambda member: float(member.log_likelihood(*choosing).mean()))
     if posteriors:
         row_weights = training_weights(before, posteriors, theta, y, len(old[0]), proposal, _child(seed, 2))
         again = Ensemble(posteriors).refit(theta, y, row_weights=row_weights, embedding=embedding, **settings)
 
         def local_score(member: TrainedMember) -> float:
             alone = Stacking.uniform([member.name], parameters=before.fit.parameters).posterior([member])
-            found = local_calibration(alone, *held_out, proposal.log_ratio, draws=DRAWS_OF_RANKS, seed=seed)
+            found = local_calibration(alone, *choosing, proposal.log_ratio, draws=DRAWS_OF_RANKS, seed=seed)
             return float(found.log_score.mean())
 
         trained |= _better_of(posteriors, again, local_score)
@@ -430,7 +437,7 @@ def _better_of(before: list[Any], after: Ensemble[Any], score: Callable[[Any], f
 
 
 def _weights(fit: Stacking, table: Table, seed: int) -> tuple[Stacking, str]:
-    """Return the fit with weights of the held-out rows, if cross-validation prefers them; and why."""
+    """Return the fit with weights of these rows, if cross-validation prefers them; and why."""
     effective = effective_rows(table.row_weights)
     if effective < ROWS_PER_MEMBER * table.K or table.N < FOLDS:
         return (

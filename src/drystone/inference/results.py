@@ -31,6 +31,7 @@ __all__ = [
     "made_of",
     "refuse_links",
     "settle",
+    "without_test",
     "working_directory",
 ]
 
@@ -76,6 +77,12 @@ def working_directory(home: Path, members: Record) -> Path:
             (place / name).mkdir(parents=True)
         continue_or_start(place / MADE_OF, members, f"the tables in {place}", "Remove them.")
     return place
+
+
+def without_test(place: Path) -> None:
+    """Remove the table of the test rows of an earlier call, on which the results are not measured any more."""
+    remove(place / TEST)
+    (place / TEST).mkdir()
 
 
 def install(home: Path, place: Path) -> None:

@@ -20,6 +20,7 @@ from drystone.inference.one_call import (
     inputs_of,
     members_by_name,
     no_worse,
+    used_members,
 )
 from drystone.inference.results import FIT, NORMALIZER, STACKING, TEST, settle
 from drystone.posterior import StackedPosterior
@@ -60,10 +61,12 @@ def stored_posterior(
         current = Record(record.settings, inputs_of(theta, y, prior))
         remedy = "Pass the simulations and the prior that it was made of."
         check_same(record, current, f"the inference in {home}", remedy)
-    held_out, _ = stored_tables(home)
-    _check_prior(home, held_out, prior)
-    rows = held_out.theta, np.asarray(held_out.y)
-    refitted = _ensemble(home / REFITTED_IN)
+    table, _ = stored_tables(home)
+    _check_prior(home, table, prior)
+    normalizer, rows = RunNormalizer.load(home / NORMALIZER), (table.theta, np.asarray(table.y))
+    # The directories may also hold members of earlier calls.
+    tabulated, used = {*table.names, *table.left_out}, used_members(fit, normalizer, table)
+    refitted = _ensemble(home / REFITTED_IN, used)
 
     def after(first: Ensemble[Any] | None) -> Ensemble[Any] | None:
         """Return the members after refitting, as the inference chose them."""
@@ -72,8 +75,9 @@ def stored_posterior(
             return None
         return no_worse(first, Ensemble([refitted[refitted.names.index(n)] for n in names]), *rows)
 
-    posteriors, likelihoods = (after(_ensemble(home / name)) for name in (MEMBERS_IN, LIKELIHOODS_IN))
-    members = members_by_name(posteriors, likelihoods, RunNormalizer.load(home / NORMALIZER), prior)
+    held_out = [_ensemble(home / name, tabulated) for name in (MEMBERS_IN, LIKELIHOODS_IN)]
+    members = members_by_name(held_out[0], held_out[1], normalizer, prior)
+    members |= members_by_name(after(held_out[0]), after(held_out[1]), normalizer, prior)
     return fit, fit.posterior(members)
 
 
@@ -105,6 +109,8 @@ def recorded(path: Path, inputs: Collection[str]) -> Record:
     return record
 
 
-def _ensemble(directory: Path) -> Ensemble[Any] | None:
-    """Return the members in a directory, or None if there are none."""
-    return Ensemble.load(directory) if any(directory.glob("*.json")) else None
+def _ensemble(directory: Path, names: Collection[str]) -> Ensemble[Any] | None:
+    """Return the members of these names in a directory, or None if there are none."""
+    found = Ensemble.load(directory) if any(directory.glob("*.json")) else ()
+    chosen = [member for member in found if member.name in names]
+    return Ensemble(chosen) if chosen else None
