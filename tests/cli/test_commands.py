@@ -1,15 +1,18 @@
 """Each verb on a tiny run: what it prints, what it writes, what it tells a machine."""
 
 import json
+import shlex
 import subprocess
 import sys
 from inspect import signature
 
+import click
 import numpy as np
 import pytest
 
 import drystone as ds
-from drystone.cli.main import COMMANDS, main
+from drystone.cli.command import command_line
+from drystone.cli.main import COMMANDS, cli, main
 from drystone.cli.stack import MEMORY
 from drystone.runs import outputs
 from drystone.runs.config import Fit
@@ -88,6 +91,19 @@ def test_a_file_a_member_can_be_stacked(told, tmp_path):
     np.testing.assert_allclose(list(weights.values()), ds.stack(table).weights)
 
 
+def test_brackets_may_stand_in_the_names_of_directories(told, run, tmp_path):
+    home = tmp_path / "res [v2]"
+    copied = tiny.copy(run, home / "run")
+    assert list(told("stack", copied.path)["fits"]) == ["log", "hybrid"]
+    table = make_table(K=3, N=70)
+    table.save(home / "table.zarr")
+    for k, name in enumerate(table.names):
+        ds.adapters.to_file(home / f"{name}.npz", theta=table.theta, log_q=table.log_q[k])
+    for source in ("table.zarr", "member_*.npz", "member_[0-2].npz", "../res*/member_?.npz"):
+        assert list(told("stack", home / source)["weights"]) == list(table.names)
+    assert list(told("stack", home / "member_1.npz")["weights"]) == ["member_1"]
+
+
 def test_a_bare_table_is_split_by_a_seed_to_be_compared(told, tmp_path):
     table = make_table(K=4, N=90)
     table.save(tmp_path / "table.zarr")
@@ -159,6 +175,25 @@ def test_tasks_are_listed(said, told):
     assert "two_moons" in said("tasks")
     exact = {name for name, facts in told("tasks")["tasks"].items() if facts["exact"]}
     assert set(ds.tasks.names()) == exact
+
+
+LINES = (
+    "drystone report 'my table.zarr' --score log --score energy --seed 3 --drop --out r.html",
+    "drystone report moons --exact --at observed.npy --trust",
+    "drystone infer mine --theta t.npy --y y.npy --lower -1,0 --upper 2,1 --minutes 1.5 --members 2 --no-log-y",
+    "drystone infer moons",
+    "drystone refine moons --at observed.npy --simulator 'my model:simulate' --n 500 --fit log --workers 2",
+    "drystone demo moons --quick",
+)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_report_records_the_options_that_were_given_and_no_others(line):
+    _, verb, *arguments = shlex.split(line)
+    parent = click.Context(cli, info_name="drystone")
+    verb = cli.get_command(parent, verb)
+    with verb.make_context(verb.name, [*arguments, "--json"], parent):
+        assert command_line() == line
 
 
 @pytest.mark.parametrize("verb", COMMANDS)

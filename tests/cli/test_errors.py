@@ -104,6 +104,18 @@ def test_wrong_shapes(fails, run, tmp_path):
     )
 
 
+def test_files_that_are_no_numpy_arrays(fails, run, tmp_path):
+    (tmp_path / "theta.csv").write_text("0.1,0.2\n0.3,0.4\n")
+    np.savez(tmp_path / "theta.npz", theta=np.ones((2, 2)))
+    np.save(tmp_path / "y.npy", np.ones((2, 2)))
+    for name in ("theta.csv", "theta.npz"):
+        path, said = tmp_path / name, f"{name} is not a NumPy array (.npy), the only format that is read"
+        files = ("--theta", path, "--y", tmp_path / "y.npy")
+        assert said in fails("simulate", tmp_path / "new", *files)
+        assert said in fails("infer", tmp_path / "new", *files, "--lower=0,0", "--upper=1,1")
+        assert said in fails("sample", run.path, "--x", path, "--out", tmp_path / "draws.npz")
+
+
 def test_rows_and_fits_that_are_not_there(fails, run, tmp_path):
     out = ("--out", tmp_path / "draws.npz")
     assert "--row must be below 30" in fails("sample", run.path, "--row", 30, *out)
@@ -127,6 +139,19 @@ def test_a_configuration_that_makes_no_sense(fails, run):
 def test_settings_that_have_changed(fails, run):
     assert "train.epochs was 2 and is 5" in fails("train", run.path, "--epochs", 5)
     assert "--force" in fails("simulate", run.path, "--seed", 8)
+
+
+def test_members_that_were_trained_again_are_not_drawn_from_with_old_weights(fails, run, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([0.1, 0.2]))
+    data, out = ("--x", tmp_path / "x.npy"), ("--out", tmp_path / "draws.npz")
+    assert main(["train", str(run.path), "--seed", "9", "--force"]) == 0
+    said = fails("sample", run.path, *data, *out)
+    assert said == fails("sample", run.path, "--row", 0, *out)
+    assert "out of date: the table" in said
+    assert "members changed" in said
+    for verb in ("tabulate", "stack"):
+        assert main([verb, str(run.path)]) == 0
+    assert main(["sample", str(run.path), *map(str, (*data, *out))]) == 0
 
 
 def test_a_locked_run(fails, run):
@@ -217,6 +242,26 @@ def test_two_objectives_do_not_share_a_name_that_is_made_of_them(fails, run):
     assert main(["stack", str(run.path), "--score", "log + 10*rank"]) == 0
     assert main(["stack", str(run.path), "--score", "log+10*rank"]) == 0
     assert "name this one with --name" in fails("stack", run.path, "--score", "log*10 + rank")
+
+
+def test_simulations_that_cannot_begin_leave_no_directory(fails, tmp_path):
+    run = tmp_path / "run"
+    for name, rows in (("theta", 7), ("y", 6), ("few", 7)):
+        np.save(tmp_path / f"{name}.npy", np.ones((rows, 2)))
+    (tmp_path / "text.npy").write_text("1, 2")
+    for options in (("--task", "twomoons"), ("--task", "nowhere:task"), (), ("--task", "two_moons", "--train", 0)):
+        fails("simulate", run, *options)
+        assert not run.exists(), options
+    for theta, y in (("text", "y"), ("theta", "missing"), ("theta", "y"), ("theta", "few")):
+        fails("simulate", run, "--theta", tmp_path / f"{theta}.npy", "--y", tmp_path / f"{y}.npy")
+        assert not run.exists(), (theta, y)
+
+
+def test_options_that_have_no_effect_are_refused(fails, run, table):
+    for verb in ("compare", "report"):
+        for option in (("--seed", 0), ("--score", "log"), ("--drop",)):
+            assert "--score, --seed" in fails(verb, run.path, *option, code=2)
+    assert "--name is for runs" in fails("stack", table, "--name", "mine", code=2)
 
 
 def test_a_table_cannot_be_sampled(fails, table):

@@ -1,6 +1,7 @@
 """Tests for `drystone infer`: on a run, on files, and again."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -38,6 +39,10 @@ def test_files_with_bounds_become_a_report_with_the_posterior_at_the_data(tmp_pa
     result = json.loads(capsys.readouterr().out)
     report = (tmp_path / "mine" / "inference" / "report.html").read_text()
     assert "Your observation" in report
+    command = (
+        f"drystone infer {tmp_path / 'mine'} {shlex.join(options[:4])} --lower 0,-1 --upper 2,3 --parameters a,b"
+    )
+    assert f"<pre>{command} --at {observed} --members 1</pre>" in report
     assert set(result["weights"]) <= {"nsf-000", "nle-maf-000"}
     assert ds.Table.load(tmp_path / "mine" / "inference" / "stacking" / "table.zarr").parameters == ("a", "b")
     assert "Comparison on held-out simulations" in report

@@ -46,7 +46,9 @@ def test_an_inference_of_a_task_is_refined_and_continued(tmp_path, capsys):
     with np.load(home / "draws.npz") as draws:
         assert draws["draws"].shape == draws["before"].shape == (10_000, 2)
         first = draws["draws"]
-    assert "What did the refinement change?" in (home / "report.html").read_text()
+    report = (home / "report.html").read_text()
+    assert "What did the refinement change?" in report
+    assert f"<pre>drystone refine {tmp_path} --at {command[3]} --n 100</pre>" in report
     assert main(command) == 0
     with np.load(home / "draws.npz") as draws:
         np.testing.assert_array_equal(draws["draws"], first)

@@ -50,6 +50,7 @@ def test_an_unchanged_file_is_not_written_again(tmp_path):
         ("[fits]\n", r"\[fits\] must have at least one section \[fits.NAME\]; got none"),
         ("[fits.'../../evil']\n", r"'../../evil' cannot be the name of a fit"),
         ("[fits.uniform]\n", r"'uniform' cannot be the name of a fit"),
+        ("[fits.exact]\n", r"'exact' cannot be the name of a fit: reports use it for the exact posterior"),
         ("[simulate]\nseed = -1\n", r"`simulate.seed` must be at least 0; got -1"),
         ("[train]\nseed = -1\n", r"`train.seed` must be at least 0; got -1"),
         ("[tabulate]\nseed = -1\n", r"`tabulate.seed` must be at least 0; got -1"),
@@ -64,7 +65,7 @@ def test_a_mistake_is_named(tmp_path, text, match):
         Config.read(path)
 
 
-@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "best", "uniform", "x" * 201, "a\0b"])
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "best", "uniform", "exact", "x" * 201, "a\0b"])
 def test_the_name_of_a_fit_must_be_able_to_name_a_file(name):
     with pytest.raises(ValueError, match="cannot be the name of a fit"):
         Config().with_fit(name, Fit())

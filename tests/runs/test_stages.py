@@ -114,6 +114,27 @@ def test_a_fit_asked_for_in_other_words_is_made_again(run):
     assert outputs.load_fits(run, config)["log"].form == ds.Mixture(concentration=1.5)
 
 
+def test_a_fit_to_a_few_rows_is_made_again_when_more_are_allowed(run):
+    objectives = {name: (ds.Mixture(), score) for name, score in (("log", ds.LogScore()), ("rank", ds.RankCvM()))}
+    config = tiny.CONFIG.with_fit("rank", Fit(score="rank"))
+
+    def fitted(memory):
+        with pytest.warns(UserWarning, match="ranks alone"):
+            fit = stages.stack(run, config, objectives, memory=memory)["rank"]
+        return [note for note in fit.notes if note.startswith("fitted to")]
+
+    few, more = 2_000, 4_000
+    (note,) = fitted(few)
+    assert "of 50 rows" in note
+    (longer,) = fitted(more)
+    assert longer != note
+    assert fitted(2**30) == []
+    done = log_lines(run)
+    assert done[-3:] == ["fits/rank"] * 3, "what is fitted in blocks is fitted to all rows, whatever the limit"
+    assert stages.stack(run, config, objectives, memory=few)["rank"].notes == (), "a fit to all rows is kept"
+    assert log_lines(run) == done
+
+
 def test_a_table_made_elsewhere_is_taken_as_it_is_and_never_overwritten(original, tmp_path):
     run = Run(tmp_path / "bare")
     run.path.mkdir()
@@ -130,6 +151,25 @@ def test_a_table_made_elsewhere_is_taken_as_it_is_and_never_overwritten(original
     (complete.path / "manifest.json").unlink()
     with pytest.raises(ValueError, match=r"table.zarr was made elsewhere and is not overwritten"):
         stages.tabulate(complete, config)
+
+
+def test_a_fit_to_other_rows_of_a_table_made_elsewhere_is_refused_and_made_again(original, tmp_path):
+    run = Run(tmp_path / "bare")
+    run.path.mkdir()
+    ds.Table.load(original.table).save(run.table)
+    tiny.stack(run, tiny.CONFIG)
+    other = tiny.CONFIG.changed("simulate", stack=35, test=45)
+    with pytest.raises(StaleError, match=r"the fit 'log' .*simulate.stack or simulate.test changed"):
+        outputs.load_fits(run, other)
+    tiny.stack(run, other)
+    validation, _ = outputs.load_split(run, other)
+    expected = ds.stack(validation).weights
+    np.testing.assert_array_equal(outputs.load_fits(run, other)["log"].weights, expected)
+
+    manifest = Manifest(run)  # as earlier versions wrote it
+    record = manifest.stages["fits/log"]
+    manifest.note("fits/log", replace(record, inputs={"table.zarr": record.inputs["table.zarr"]}))
+    assert outputs.load_fits(run, other).keys() == {"log", "hybrid"}
 
 
 def test_a_stage_killed_between_its_file_and_its_record_is_continued(run):

@@ -252,11 +252,38 @@ def test_parts_are_written_in_any_order_and_member_by_member(tmp_path):
 def test_a_table_that_is_not_complete_is_not_there(tmp_path):
     path = tmp_path / "new.zarr"
     writer = ds.Table.create(path, 10, ["a", "b"])
-    with pytest.raises(ValueError, match="`log_q` was written for 16 of 20 rows and members"), writer as new:
+    with (
+        pytest.raises(ValueError, match=r"`log_q` of 'a' was not written at 2 of 10 rows \(8 to 9\)"),
+        writer as new,
+    ):
         new.write(0, theta=np.ones((10, 2)), log_q=np.zeros((2, 8)))
     with pytest.raises(ValueError, match="a Table needs `theta`"), ds.Table.create(path, 10, ["a", "b"]) as new:
         new.write(0, theta=np.ones((10, 2)))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_may_be_written_again_and_one_that_is_missing_is_named(tmp_path):
+    table, path = make_table(N=60), tmp_path / "new.zarr"
+    with ds.Table.create(path, 60, table.names) as new:
+        new.write(0, theta=table.theta, log_q=np.zeros_like(table.log_q))
+        for start in (20, 0, 20):
+            new.write(start, log_q=table.log_q[:, start : start + 40])
+    np.testing.assert_array_equal(ds.Table.load(path).log_q, table.log_q)
+
+    def write(theta_at, log_q_at):
+        with ds.Table.create(tmp_path / "gaps.zarr", 60, ["a", "b"]) as new:
+            for start, end in theta_at:
+                new.write(start, theta=table.theta[start:end])
+            new.write(0, members=[0], log_q=table.log_q[:1])
+            for start, end in log_q_at:
+                new.write(start, members=[1], log_q=table.log_q[1:2, start:end])
+
+    missing = r"`log_q` of 'b' was not written at 21 of 60 rows \(10 to 19, 30, 50 to 59\)"
+    with pytest.raises(ValueError, match=missing):
+        write([(0, 60)], [(0, 10), (0, 10), (20, 30), (31, 50), (20, 30)])
+    with pytest.raises(ValueError, match=r"`theta` was not written at 30 of 60 rows \(30 to 59\)"):
+        write([(0, 30), (0, 30)], [(0, 60)])
+    assert not (tmp_path / "gaps.zarr").exists()
 
 
 BAD = {

@@ -30,6 +30,13 @@ def test_joining_parts_gives_the_whole_again(whole):
     assert joined.S == 11
 
 
+def test_a_member_that_the_other_table_has_is_not_left_out_any_more(whole):
+    first = part(whole, ["a", "b"], "log_q", left_out={"c": "it diverged", "e": "no file"})
+    second = part(whole, ["c", "d"], "log_q", left_out={"a": "too slow"})
+    for joined in (first.join(second), second.join(first)):
+        assert joined.left_out == {"e": "no file"}
+
+
 def test_members_keep_what_they_have(whole):
     joined = part(whole, ["a", "b"], "log_q").join(part(whole, ["c", "d", "e"], "draws"))
     np.testing.assert_array_equal(joined.has("log_q"), [True, True, False, False, False])

@@ -41,7 +41,7 @@ def from_files(
     one member at a time.
 
     Args:
-        paths: A glob pattern (``"members/*.npz"``) or the files.
+        paths: A glob pattern (``"members/*.npz"``) or the files. A path that exists is taken literally.
         theta: Parameters of the simulations, (N, d); None for those in the files.
         y: Data of the simulations, (N, ...); None for those in the files, if any.
         expected: Names of the members, or their exact number. Without it a job that wrote no file goes unnoticed.
@@ -164,7 +164,7 @@ class FileDraws:
 def _find(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Return the files, those of a pattern in natural order: member_2 before member_10."""
     if isinstance(paths, str | os.PathLike):
-        files = [Path(path) for path in glob.glob(os.fspath(paths))]
+        files = _matching(Path(paths))
         if not files:
             raise FileNotFoundError(f"no file matches {os.fspath(paths)!r}.")
         pieces = {p: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", str(p))] for p in files}
@@ -173,6 +173,15 @@ def _find(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> l
     if not files:
         raise ValueError("`paths` is empty.")
     return files
+
+
+def _matching(pattern: Path) -> list[Path]:
+    """Return the files of a pattern; what exists under its very name, brackets and all, is no pattern."""
+    if pattern.exists():
+        return [pattern]
+    existing = next((parent for parent in pattern.parents if parent.exists()), Path())
+    rest = pattern.relative_to(existing)
+    return [Path(path) for path in glob.glob(os.path.join(glob.escape(str(existing)), rest))]
 
 
 def _read_all(paths: Sequence[Path], left_out: LeftOut) -> list[MemberFile]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from drystone.runs import Config, Run
@@ -22,6 +24,7 @@ __all__ = [
     "cluster_client",
     "cluster_option",
     "command",
+    "command_line",
     "configuration",
     "drop_option",
     "force_option",
@@ -128,6 +131,28 @@ def cluster_client(cluster: str | None, workers: int | None) -> Iterator[Any]:
 
     with connect(cluster) as client:
         yield client
+
+
+def command_line() -> str:
+    """Return the command line of this call, quoted for a shell; options that were not given are left out."""
+    context = click.get_current_context()
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if name in context.params and (given or isinstance(parameter, click.Argument)):
+            words += _words(parameter, context.params[name])
+    return shlex.join(words)
+
+
+def _words(parameter: click.Parameter, value: Any) -> list[str]:
+    """Return the words of a command line that give a parameter its value."""
+    if isinstance(parameter, click.Argument):
+        return [str(value)]
+    if isinstance(value, bool):
+        return [parameter.opts[0] if value else parameter.secondary_opts[0]]
+    values = value if parameter.multiple else (value,)
+    return [word for each in values for word in (parameter.opts[0], str(each))]
 
 
 def print_result(text: str, **values: Any) -> None:

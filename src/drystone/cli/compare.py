@@ -28,11 +28,11 @@ from drystone.cli.command import (
 )
 @source_argument
 @click.option("--score", "scores", multiple=True, help="Score to stack a table by; may be repeated.  [log]")
-@click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
+@click.option("--seed", type=int, help="Seed that splits the rows of a table.  [0]")
 @drop_option
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior, in nats.")
 @trust_option
-def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact: bool, trust: bool) -> None:
+def compare(source: Path, scores: tuple[str, ...], seed: int | None, drop: bool, exact: bool, trust: bool) -> None:
     """Compare fits on test rows.
 
     Compares each fit with the best member and with uniform weights, with standard errors, on rows that no member
@@ -45,10 +45,12 @@ def compare(source: Path, scores: tuple[str, ...], seed: int, drop: bool, exact:
 
     if is_table(source):
         with waiting("stacking and comparing"):
-            evaluation = evaluate_table(source, scores, seed, exact, drop)
+            evaluation = evaluate_table(source, scores, seed or 0, exact, drop)
     else:
-        if scores or drop:
-            raise click.UsageError("--score and --drop are for tables; a run's fits are made by `drystone stack`.")
+        if scores or drop or seed is not None:
+            raise click.UsageError(
+                "--score, --seed and --drop are for tables; a run's fits are made by `drystone stack`."
+            )
         run = Run(source)
         with run.opened():
             config = configuration(run)

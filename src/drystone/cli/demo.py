@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from drystone.cli.command import JSON, command, workers_option
+from drystone.cli.command import JSON, command, command_line, workers_option
 
 if TYPE_CHECKING:
     from drystone.runs import Config
@@ -74,9 +73,8 @@ def demo(directory: Path, quick: bool, workers: int | None) -> None:
         with _stage(3, "report", f"on the other {rows.test:,}, beside the exact posterior"):
             measured = inference.measured
             evaluation = evaluate(inference, task.log_posterior(measured.theta, np.asarray(measured.y, float)))
-            words = ["drystone", "demo", str(directory), *(["--quick"] if quick else [])]
             inference.report(
-                run.report, exact=evaluation.exact, task=task, title="Demo: Two Moons", command=shlex.join(words)
+                run.report, exact=evaluation.exact, task=task, title="Demo: Two Moons", command=command_line()
             )
     print_inference(inference, evaluation, render(evaluation), run.report)
 

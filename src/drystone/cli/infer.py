@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from drystone.cli.command import (
     cluster_client,
     cluster_option,
     command,
+    command_line,
     configuration,
     print_result,
     run_argument,
@@ -139,12 +139,11 @@ def infer(
             low, high = bounds(lower, upper)
             run.config.changed("train", lower=tuple(low), upper=tuple(high)).write(run.config_file)
         evaluation = evaluate(inference, None)
-        words = [word for word in click.get_current_context().command_path.split() if word]
         report = inference.report(
             run.path / INFERENCE / "report.html",
             at=observation,
             title=f"Inference: {task.name if task is not None else run.path.resolve().name}",
-            command=shlex.join([*words, str(directory)]),
+            command=command_line(),
         )
     print_inference(inference, evaluation, render(evaluation), report)
 

@@ -12,6 +12,7 @@ from drystone.cli.command import (
     cluster_client,
     cluster_option,
     command,
+    command_line,
     configuration,
     print_result,
     run_argument,
@@ -123,6 +124,7 @@ def refine(
                 at=refined.at(simulator=simulate),
                 title=f"Refinement: {at.stem}",
                 notes=refined.notes,
+                command=command_line(),
             )
     print_result(
         f"{refined}\nDraws: {home / 'draws.npz'}\nReport: {report.resolve()}",
@@ -173,6 +175,9 @@ def _beginning(
     if not names and (run.path / INFERENCE).is_dir():
         run.check_tree(run.path / INFERENCE)
         fit, posterior = stored_posterior(run.path / INFERENCE, prior, simulations)
+        # The others would be evaluated at every new simulation.
+        carrying = {m.name: m.posterior for m in posterior.members if m.name in fit.member_weights}
+        posterior = fit.posterior(carrying)
         validation, test = stored_tables(run.path / INFERENCE)
     else:
         name = name or (names or list(config.fits))[0]

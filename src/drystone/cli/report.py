@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
 
 from drystone.cli.command import (
     command,
+    command_line,
     configuration,
     drop_option,
     print_result,
@@ -29,7 +29,7 @@ from drystone.cli.command import (
 )
 @source_argument
 @click.option("--score", "scores", multiple=True, help="Score to stack a table by; may be repeated.  [log]")
-@click.option("--seed", default=0, show_default=True, help="Seed that splits the rows of a table.")
+@click.option("--seed", type=int, help="Seed that splits the rows of a table.  [0]")
 @drop_option
 @click.option("--exact", is_flag=True, help="Also measure the distance from the task's exact posterior.")
 @click.option(
@@ -42,7 +42,7 @@ from drystone.cli.command import (
 def report(
     source: Path,
     scores: tuple[str, ...],
-    seed: int,
+    seed: int | None,
     drop: bool,
     exact: bool,
     at: Path | None,
@@ -61,41 +61,21 @@ def report(
     from drystone.runs import Run
     from drystone.runs.evaluation import evaluate
 
-    command_line = _command_line(source, scores, seed, drop, exact, at, out)
     if is_table(source):
         if at is not None:
             raise click.UsageError("--at needs the members themselves; give a run, not a table.")
         with waiting("stacking, comparing and drawing"):
-            evaluation = evaluate_table(source, scores, seed, exact, drop)
-            path = report_of_table(out or Path("report.html"), evaluation, command_line)
+            evaluation = evaluate_table(source, scores, seed or 0, exact, drop)
+            path = report_of_table(out or Path("report.html"), evaluation, command_line())
     else:
-        if scores or drop or out is not None:
-            raise click.UsageError("--score, --drop and --out are for tables; a run has its own fits and report.")
+        if scores or drop or seed is not None or out is not None:
+            raise click.UsageError(
+                "--score, --seed, --drop and --out are for tables; a run has its own fits, rows and report."
+            )
         run = Run(source)
         with run.opened(), run.timed("report"):
             config = configuration(run)
             with waiting("comparing and drawing"):
                 evaluation = evaluate(run, config, exact=exact, trust=trust)
-                path = report_of_run(run, config, evaluation, command_line, trust, at)
+                path = report_of_run(run, config, evaluation, command_line(), trust, at)
     print_result(f"{evaluation.verdict}\nReport: {path.resolve()}", report=path, verdict=evaluation.verdict)
-
-
-def _command_line(
-    source: Path,
-    scores: tuple[str, ...],
-    seed: int,
-    drop: bool,
-    exact: bool,
-    at: Path | None,
-    out: Path | None,
-) -> str:
-    """Return the command line of this call, quoted for a shell; defaults are left out."""
-    words = ["drystone", "report", str(source)]
-    for score in scores:
-        words += ["--score", score]
-    words += ["--seed", str(seed)] if seed else []
-    words += ["--drop"] if drop else []
-    words += ["--exact"] if exact else []
-    words += ["--at", str(at)] if at is not None else []
-    words += ["--out", str(out)] if out is not None else []
-    return shlex.join(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +21,9 @@ from drystone.cli.command import (
     workers_option,
 )
 from drystone.runs.config import Simulate
+
+if TYPE_CHECKING:
+    from drystone.runs import Config
 
 
 @command(
@@ -68,17 +72,26 @@ def simulate(
     with the blocks that are missing.
     """
     from drystone.runs import Run, stages
-    from drystone.runs.imported import import_arrays
+    from drystone.runs.imported import import_arrays, read_arrays
+    from drystone.runs.task import load_task
 
     if (theta is None) != (y is None):
         raise click.UsageError("--theta and --y must be given together.")
     run = Run(directory)
+    trust = trust or task is not None  # the name was typed
+
+    def settings() -> Config:
+        return configuration(run).changed("simulate", task=task, train=train, stack=stack, test=test, seed=seed)
+
+    # Before the directory is made, so that a wrong name leaves none.
+    files = None if theta is None or y is None else read_arrays(theta, y, settings().simulate)
+    if files is None and not run.path.exists():
+        load_task(settings(), trust)
     with run.opened(create=True), cluster_client(cluster, workers) as client:
-        config = configuration(run).changed("simulate", task=task, train=train, stack=stack, test=test, seed=seed)
-        if theta is not None and y is not None:
-            simulations = import_arrays(run, config, theta, y, force=force)
+        config = settings()
+        if files is not None:
+            simulations = import_arrays(run, config, *files, force=force)
         else:
-            trust = trust or task is not None  # the name was typed
             simulations = stages.simulate(
                 run, config, workers=workers or 1, client=client, force=force, trust=trust
             )

@@ -18,7 +18,7 @@ TABLES = (".zarr", ".nc")
 
 
 def is_table(source: Path) -> bool:
-    """Return whether a path names a table, or the files of its members (with a ``*``), and not a run."""
+    """Return whether a path names a table, or the files of its members (by a pattern), and not a run."""
     if (source / "config.toml").exists():
         return False
     return source.suffix in TABLES or _names_member_files(source)
@@ -39,7 +39,8 @@ def read_table(source: Path, *, memory: int | None = None, drop: bool = False) -
 
 
 def _names_member_files(source: Path) -> bool:
-    return any(letter in str(source) for letter in "*?[") or source.suffix == ".npz"
+    is_pattern = any(letter in str(source) for letter in "*?[") and not source.exists()
+    return is_pattern or source.suffix == ".npz"
 
 
 def _finite(table: Table) -> Table:

@@ -304,6 +304,10 @@ def _check_fit_name(name: str) -> None:
         raise ValueError(
             f"{name!r} cannot be the name of a fit: comparisons use it for a baseline; choose another name."
         )
+    if name == "exact":
+        raise ValueError(
+            "'exact' cannot be the name of a fit: reports use it for the exact posterior; choose another name."
+        )
     valid = name and name.isprintable() and len(name.encode()) <= MAX_NAME_BYTES
     if not valid or name.startswith(".") or "/" in name or "\\" in name:
         raise ValueError(

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 
 import drystone as ds
 from drystone._arrays import rows_of_data
 from drystone._files import open_regular
 from drystone._resume import digest_array
 from drystone.errors import DamagedError
-from drystone.runs.config import Config
+from drystone.runs.config import Config, Simulate
 from drystone.runs.manifest import Manifest, StageRecord, pending
 from drystone.runs.replacement import Replacement
 from drystone.runs.run import Run
@@ -20,15 +21,19 @@ from drystone.runs.run import Run
 if TYPE_CHECKING:
     from drystone import Simulations
 
-__all__ = ["import_arrays", "read_npy"]
+__all__ = ["import_arrays", "read_arrays", "read_npy"]
 
 
 def read_npy(path: Path) -> np.ndarray:
     """Read an array of finite numbers from a ``.npy`` file; nothing is unpickled."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}.")
-    with open_regular(path, follow=True):
-        pass
+    with open_regular(path, follow=True) as file:
+        if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
+            raise ValueError(
+                f"{path} is not a NumPy array (.npy), the only format that is read: text (.csv), .npz and others "
+                "are not. Write the array with numpy.save."
+            )
     try:
         # Mapped first, which compares the size in the header with that of the file, and then read.
         array = np.array(np.load(path, allow_pickle=False, mmap_mode="r"))
@@ -41,15 +46,22 @@ def read_npy(path: Path) -> np.ndarray:
     return array
 
 
-def import_arrays(run: Run, config: Config, theta: Path, y: Path, *, force: bool = False) -> Simulations:
-    """Write parameters (N, d) and data (N, m), or (N,) for one column, as the simulations of a run."""
+def read_arrays(theta: Path, y: Path, section: Simulate) -> tuple[np.ndarray, np.ndarray]:
+    """Read parameters (N, d) and data (N, m), or (N,) for one column, that are enough for the settings."""
     parameters, data = (rows_of_data(str(path), read_npy(path).astype(float)) for path in (theta, y))
     if parameters.ndim != 2 or data.ndim != 2 or len(parameters) != len(data):
         raise ValueError(
             f"{theta} and {y} must have shapes (N, d) and (N, m) of the same N; got {parameters.shape} and "
             f"{data.shape}."
         )
-    config.simulate.check_enough(len(parameters), theta)
+    section.check_enough(len(parameters), theta)
+    return parameters, data
+
+
+def import_arrays(
+    run: Run, config: Config, parameters: np.ndarray, data: np.ndarray, *, force: bool = False
+) -> Simulations:
+    """Write parameters (N, d) and data (N, m) as the simulations of a run."""
     manifest = Manifest(run)
     inputs = {"theta": digest_array(parameters), "y": digest_array(data)}
     replacement = Replacement(manifest, "simulate", StageRecord({"simulator": "made elsewhere"}, inputs))

@@ -34,7 +34,8 @@ class StageRecord(Record):
         outputs: Checksums of the files of the stage, by path in the run; None while it is not finished. For a Zarr
             store it is the checksum of its root file, which holds that of its arrays (version 0.1 recorded the
             checksum of the whole store).
-        rows: Numbers of stacking rows and of test rows of a table, in this order.
+        rows: Of a table, the numbers of stacking rows and of test rows, in this order. Of a fit, the number of
+            rows that the memory limit allowed; earlier versions did not record it.
     """
 
     outputs: Mapping[str, str] | None = None
@@ -145,9 +146,16 @@ class Manifest:
         return StageRecord(settings, inputs)
 
     def of_fit(self, config: Config, name: str) -> StageRecord:
-        """Return the record of a fit: its form, its score, and the table."""
+        """Return the record of a fit: its form, its score, and the table.
+
+        The configuration splits the rows of a table that was made elsewhere. Its numbers are inputs, because those
+        of only one record do not count: fits of versions that did not record them stay up to date.
+        """
         settings = _settings(f"fits.{name}", config.fits[name])
-        return StageRecord(settings, self._inputs(("tabulate", self.run.table)))
+        inputs = self._inputs(("tabulate", self.run.table))
+        if self.get("tabulate") is None:
+            inputs["simulate.stack or simulate.test"] = f"{config.simulate.stack}, {config.simulate.test}"
+        return StageRecord(settings, inputs)
 
     def member_checksums(self, directory: str = "members") -> dict[str, str]:
         """Return the checksums of the members' descriptions, which hold the checksums of their arrays."""

@@ -71,8 +71,13 @@ def load_likelihoods(run: Run, config: Config) -> Ensemble:
 
 
 def load_stacked_members(run: Run, config: Config, trust: bool = False) -> dict[str, Any]:
-    """Read the members of the table by name: the posteriors, and the likelihoods as they were normalized."""
-    ensemble = load_members_if_any(run, config)
+    """Read the members of the table by name: the posteriors, and the likelihoods as they were normalized.
+
+    Raise if the table is of other members: so are the fits, which were made from it.
+    """
+    manifest = Manifest(run)
+    _check_table(manifest, config)
+    ensemble = load_members_if_any(run, config, manifest)
     members = by_name(ensemble)
     if any(run.likelihoods.glob("*.json")):
         if not run.normalizer.exists():
@@ -97,7 +102,7 @@ def load_split(
     if table is None:
         if not run.table.exists():
             raise FileNotFoundError(_missing(run, run.table, "tabulate"))
-        _check(manifest, "tabulate", manifest.of_tabulate(config), "the table", "tabulate")
+        _check_table(manifest, config)
         table = ds.Table.load(run.table) if memory is None else ds.Table.open(run.table, memory)
     record, section = manifest.get("tabulate"), config.simulate
     first, rest = record.rows if record else (section.stack, section.test)
@@ -147,6 +152,10 @@ def _check(manifest: Manifest, stage: str, current: StageRecord, what: str, comm
     if record.outputs is None:
         raise StaleError(f"unfinished: {what} in {run.path}; continue with `drystone {command} {run.path}`.")
     manifest.check_outputs(stage, f"Remove it and run `drystone {command} {run.path}`.")
+
+
+def _check_table(manifest: Manifest, config: Config) -> None:
+    _check(manifest, "tabulate", manifest.of_tabulate(config), "the table", "tabulate")
 
 
 def _missing(run: Run, path: Path, command: str) -> str:

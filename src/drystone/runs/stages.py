@@ -41,6 +41,7 @@ from drystone.runs.replacement import Replacement
 from drystone.runs.run import Run
 from drystone.runs.task import bounds_of, load_task, parameters_of, prior_is_data, prior_of, with_prior
 from drystone.stacking.checks import check_provided, check_tractable
+from drystone.stacking.stack import fitted_rows
 from drystone.tabulation.parts import read_table
 
 if TYPE_CHECKING:
@@ -246,7 +247,8 @@ def stack(
 ) -> dict[str, Stacking]:
     """Fit the forms by the scores of ``objectives``, or read the fits that are up to date.
 
-    Without ``table`` the run's table is used, of which at most ``memory`` bytes are read at once.
+    Without ``table`` the run's table is used, of which at most ``memory`` bytes are read at once. A fit to fewer
+    rows than that allows is made again; one to more is kept.
     """
     manifest = Manifest(run)
     validation, _ = load_split(run, config, memory, table, manifest)
@@ -260,10 +262,12 @@ def stack(
     fits = {}
     for name, (form, score) in tqdm(objectives.items(), unit=" fits", disable=None, leave=False):
         current, path, stage = manifest.of_fit(config, name), run.fit(name), f"fits/{name}"
+        current = replace(current, rows=(fitted_rows(validation, form, score),))
         # The settings of the other fits become those of config.toml when these are made.
         settings = run.config.with_fit(name, config.fits[name])
         replacement = Replacement(manifest, stage, current)
-        if not (force or replacement.ready) and manifest.done(stage, current):
+        again = force or replacement.ready or _allows_more_rows(current, manifest.get(stage))
+        if not again and manifest.done(stage, current):
             replacement.give_up()
             settings.write(run.config_file)
             fits[name] = ds.Stacking.load(path)
@@ -283,6 +287,11 @@ def stack(
             replacement.finish()
         fits[name] = replace(fit, seconds=math.nan)  # as when read from its file: only the log holds times
     return fits
+
+
+def _allows_more_rows(current: StageRecord, recorded: StageRecord | None) -> bool:
+    """Return whether a fit could be made to more rows than it was."""
+    return recorded is not None and bool(recorded.rows) and current.rows[0] > recorded.rows[0]
 
 
 def _refuse_made_elsewhere(manifest: Manifest, stage: str, path: Path, force: bool) -> None:

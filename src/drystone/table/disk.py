@@ -30,7 +30,7 @@ from drystone._files import (
     store_sealed,
     without_seal,
 )
-from drystone._messages import require
+from drystone._messages import first_few, require
 from drystone.errors import DamagedError
 from drystone.table import blocks
 from drystone.table.inputs import check_ordered
@@ -269,7 +269,7 @@ class Writer:
         self.left_out: Mapping[str, str] = {}
         self.S: int | None = None
         self.likelihoods: Mapping[str, bool] = {}
-        self._written: dict[str, np.ndarray] = {}  # rows, by member where there are members
+        self._written: dict[str, np.ndarray] = {}  # whether: (K, N), or (1, N) without members
         self._levels: list[float] = []
         self._exit = ExitStack()
 
@@ -301,7 +301,7 @@ class Writer:
         quantiles: Mapping[float, ArrayLike] | None = None,
         **arrays: ArrayLike,
     ) -> None:
-        """Write rows from ``start`` on.
+        """Write rows from ``start`` on; those that were written before are replaced.
 
         Args:
             start: the first row.
@@ -337,7 +337,7 @@ class Writer:
             raise ValueError(f"`{name}` has rows {start} to {start + n} of a table of {self.rows}.")
         if name not in self._group:
             self._create(name, values, axis)
-            self._written[name] = np.zeros(len(self.names) if axis else 1, int)
+            self._written[name] = np.zeros((len(self.names) if axis else 1, self.rows), bool)
         array: Any = self._group[name]
         stretch = slice(start, start + n)
         if axis == 0:
@@ -346,7 +346,7 @@ class Writer:
             array[(slice(None),) * axis + (stretch,)] = values
         else:
             array.oindex[(slice(None),) * (axis - 1) + (members, stretch)] = values
-        self._written[name][members if axis else 0] += n
+        self._written[name][members if axis else 0, stretch] = True
 
     def _create(self, name: str, values: np.ndarray, axis: int) -> None:
         before = (*values.shape[: axis - 1], len(self.names)) if axis else ()
@@ -368,11 +368,12 @@ class Writer:
     def _finish(self) -> None:
         lacking: dict[str, list[str]] = {}
         for name, written in self._written.items():
-            without = written == 0
-            if (written[~without] != self.rows).any():
+            without = ~written.any(1)
+            for k in np.flatnonzero(~without & ~written.all(1)):
+                of_member = f" of {self.names[k]!r}" if "K" in AXES[name] else ""
                 raise ValueError(
-                    f"`{name}` was written for {written.sum()} of {self.rows * written.size} rows and members; it "
-                    "must be written for all rows of a member, or for none."
+                    f"`{name}`{of_member} was not written at {_stretches(~written[k])}; write all rows of a "
+                    "member, or none."
                 )
             if without.any():
                 lacking[name] = [self.names[k] for k in np.flatnonzero(without)]
@@ -386,6 +387,14 @@ class Writer:
         named = dict(zip(dimensions("Kd"), (self.names, list(parameters)), strict=True))
         self._group.attrs.update({**_attributes(self.left_out, self.S, lacking, self.likelihoods), **named})
         seal_store(self._temporary)
+
+
+def _stretches(missing: np.ndarray) -> str:
+    """Return how many rows are missing, and the first few stretches of them."""
+    rows = np.flatnonzero(missing)
+    stretches = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+    shown = first_few([f"{s[0]} to {s[-1]}" if len(s) > 1 else f"{s[0]}" for s in stretches], most=3)
+    return f"{len(rows)} of {len(missing)} rows ({shown})"
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -33,14 +33,17 @@ def joined(first: Table, second: Table) -> dict[str, Any]:
         name: [member for table in (first, second) for member in _lacking(name, table)]
         for name in {name_of(key) for key in arrays}
     }
+    names = (*first.names, *second.names)
+    left_out = {**first.left_out, **second.left_out}
     draws_behind = [table.S or 0 for table in (first, second) if "rank" in table.gives]  # 0 if not known
     return {
         "theta": first.theta,
         "y": first.y,
-        "names": (*first.names, *second.names),
+        "names": names,
         "parameters": first.parameters,
         "row_weights": first.row_weights if first.weighted else None,
-        "left_out": {**first.left_out, **second.left_out},
+        # One of the tables may have a member that could not be tabulated for the other.
+        "left_out": {name: why for name, why in left_out.items() if name not in names},
         "S": min(draws_behind, default=0) or None,
         "lacking": {name: members for name, members in lacking.items() if members},
         "likelihoods": {**first.likelihoods, **second.likelihoods},
