@@ -1,6 +1,7 @@
 """The last row of Table 2 with the paper's own sweep: wide affine flows on mini-SimBIG.
 
-Of the sweep's hundred members those are stacked that finish within two hours. The same command again trains more.
+Of the sweep's hundred members those are stacked that finish within two hours, the fastest trained first. The same
+command again trains more.
 """
 
 from functools import partial
