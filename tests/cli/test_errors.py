@@ -261,7 +261,8 @@ def test_options_that_have_no_effect_are_refused(fails, run, table):
     for verb in ("compare", "report"):
         for option in (("--seed", 0), ("--score", "log"), ("--drop",)):
             assert "--score, --seed" in fails(verb, run.path, *option, code=2)
-    assert "--name is for runs" in fails("stack", table, "--name", "mine", code=2)
+    for options in (["--name", "mine"], ["--force"]):
+        assert "--name and --force are for runs" in fails("stack", table, *options, code=2)
 
 
 def test_a_table_cannot_be_sampled(fails, table):

@@ -86,8 +86,10 @@ def stack(
     options = {key: value for key, value in options.items() if value is not None}
     if out is not None and not is_table(source):
         raise click.UsageError("--out is for tables; the fits of a run are written to its directory.")
-    if name is not None and is_table(source):
-        raise click.UsageError("--name is for runs; the fit of a table is written to the file of --out.")
+    if is_table(source) and (name is not None or force):
+        raise click.UsageError(
+            "--name and --force are for runs; the fit of a table is always made, and written to the file of --out."
+        )
     from drystone._parallel import worker_pool
 
     with cluster_client(cluster, workers) as client, worker_pool(client, workers or 1) as pool:
