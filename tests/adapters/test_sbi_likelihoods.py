@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from sbi.inference import ImportanceSamplingPosterior, MCMCPosterior
+from sbi.neural_nets.net_builders import build_maf
 
 import drystone as ds
 from drystone.adapters import from_sbi
@@ -53,6 +54,15 @@ def test_the_trained_estimator_itself_will_do(rows):
         np.testing.assert_array_equal(
             from_sbi(inference._neural_net).log_likelihood(theta, y), of_posterior.log_likelihood(theta, y)
         )
+
+
+def test_an_estimator_of_theta_is_not_taken_for_one_of_y():
+    theta, x = simulate(60, seed=1)
+    y = torch.cat([x, x[:, :1]], 1)
+    estimator = build_maf(theta, y)  # what NPE trains; NLE would have build_maf(y, theta)
+    with pytest.raises(ValueError, match=r"density of theta given y.*DirectPosterior"):
+        from_sbi(estimator).log_likelihood(theta.numpy(), y.numpy())
+    assert from_sbi(build_maf(y, theta)).log_likelihood(theta.numpy(), y.numpy()).shape == (60,)
 
 
 def test_importance_sampling_over_a_likelihood_is_the_likelihood(rows):

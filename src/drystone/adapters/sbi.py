@@ -208,6 +208,12 @@ class SbiLikelihood:
 
     def log_likelihood(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return log q(y_n | θ_n) for paired rows theta (N, d), y (N, ...): (N,)."""
+        of, given = (tuple(getattr(self.estimator, f"{name}_shape")) for name in ("input", "condition"))
+        if of != given and (of, given) == (np.shape(theta)[1:], np.shape(y)[1:]):
+            raise ValueError(
+                f"this {type(self.estimator).__name__} is a density of theta given y, as NPE trains it, not one "
+                "of y; pass the posterior, DirectPosterior(estimator, prior), to from_sbi."
+            )
         return _by_rows(theta, y, self._log_likelihood)
 
     def _log_likelihood(self, theta: Tensor, x: Tensor) -> Tensor:

@@ -18,9 +18,9 @@ from typing import Any
 __all__ = ["several_rounds", "warn_of_rounds"]
 
 WHAT_TO_DO = (
-    "Stacking asks members about simulations from the whole prior, where it may be wrong. Tabulate it on "
-    "simulations from its last proposal, with `row_weights` proportional to prior / proposal, or stack near the "
-    "observation with `ds.stack(table, at=y_o)`: see 'Posteriors of several rounds' in the documentation."
+    "Stacking asks members about simulations from the whole prior, where it may be wrong. Stack near the "
+    "observation with `ds.stack(table, at=y_o)`, best on simulations from its last proposal with `row_weights` "
+    "proportional to prior / proposal: see 'Stack posteriors trained in several rounds' in the documentation."
 )
 # Level of the caller of `from_sbi`, which calls `warn_of_rounds`.
 CALLER = 3
