@@ -90,6 +90,16 @@ def test_batched_methods_agree_with_single_ones(posterior):
         np.testing.assert_allclose(batched[:, b], posterior.log_prob(theta[:, b], xs[b]))
 
 
+def test_repeated_observations_are_given_to_members_in_parts(posterior, monkeypatch):
+    xs, theta = np.random.default_rng(0).normal(size=(7, 1)), np.random.default_rng(1).normal(size=(5, 7, 1))
+    whole, rows = posterior.log_prob_batched(theta, xs), []
+    log_prob = type(posterior)._log_prob
+    monkeypatch.setattr(type(posterior), "_log_prob", lambda *at: rows.append(len(at[2])) or log_prob(*at))
+    monkeypatch.setattr("drystone.posterior.MOST_VALUES", 16)
+    np.testing.assert_array_equal(posterior.log_prob_batched(theta, xs), whole)
+    assert rows == [15, 15, 5]
+
+
 def test_members_without_weight_are_never_evaluated():
     fit = fit_with([0.6, 0.0, 0.4, 0.0])
     members = {**ds.toy.MEMBERS, "left": Trap(), "wide": Trap()}

@@ -34,6 +34,8 @@ __all__ = ["StackedPosterior"]
 
 # How many draws a mean, a covariance or an interval is computed from by default.
 DRAWS = 10_000
+# Numbers of repeated observations that members are given at once.
+MOST_VALUES = 4_000_000
 # Step of the differences that stand for a gradient, in standard deviations of the posterior.
 STEP = 1e-3
 # Stands for the negative log density where the density is 0: line searches cannot deal with infinity.
@@ -144,8 +146,13 @@ class StackedPosterior:
                 f"`theta` must have shape (S, B, d) with B = {len(y)} observations; got {points.shape}."
             )
         S, B, d = points.shape
-        paired = np.broadcast_to(y, (S, *y.shape)).reshape(S * B, *y.shape[1:])
-        return _like(x, self._log_prob(points.reshape(S * B, d), paired).reshape(S, B))
+        log_q = np.empty((S, B))
+        size = max(1, MOST_VALUES // max(S * int(np.prod(y.shape[1:])), 1))
+        for rows in (slice(start, start + size) for start in range(0, B, size)):
+            at, some = points[:, rows], y[rows]
+            paired = np.broadcast_to(some, (S, *some.shape)).reshape(S * len(some), *y.shape[1:])
+            log_q[:, rows] = self._log_prob(at.reshape(S * len(some), d), paired).reshape(S, len(some))
+        return _like(x, log_q)
 
     def potential(self, theta: ArrayLike, x: ArrayLike | None = None) -> Any:
         """Return :meth:`log_prob`, under the name sbi's diagnostics use."""

@@ -39,6 +39,15 @@ def test_draws_are_of_the_averaged_density():
     np.testing.assert_array_equal(draws, q.sample(4000, y, seed=1)[:, 0, 0])
 
 
+def test_small_parameters_are_not_rounded_away():
+    class Small(Normal):
+        def sample(self, n, y, seed):
+            return 1e-12 * super().sample(n, y, seed)
+
+    draws = ds.adapters.averaged(Small(), [SAME, FLIP]).sample(400, np.zeros((1, 1)), seed=1)
+    assert 0.4 < (draws < 0).mean() < 0.6  # one of N(1, ½²), the other its mirror image
+
+
 def test_rotations_are_undone_by_another_element():
     def rotation(k):
         c, s = np.round([np.cos(k * np.pi / 2), np.sin(k * np.pi / 2)])

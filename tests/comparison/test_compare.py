@@ -98,6 +98,17 @@ def test_several_fits_can_be_compared_and_names_may_not_clash(table):
         ds.compare(table.select(members=[0, 1]), test)
 
 
+def test_test_rows_that_are_validation_rows_are_counted():
+    table = ds.toy.table(60, seed=1)
+    first, second = table.split(0.5, seed=0)
+    assert ds.compare(first, second).untouched
+    assert not ds.compare(first, first).untouched
+    with pytest.warns(UserWarning, match="30 of 60 test rows are validation rows"):
+        assert not ds.compare(first, table).untouched
+    repeated = ds.Table(np.round(table.theta), table.y, log_q=table.log_q)  # others with the same parameters
+    assert ds.compare(*repeated.split(0.5, seed=0)).untouched
+
+
 def test_one_test_row_gives_values_without_standard_errors():
     frame = ds.compare(ds.toy.table(60, seed=1), ds.toy.table(5, seed=2).select(rows=[3])).frame
     assert np.isfinite(frame["value"]).all()

@@ -245,6 +245,40 @@ def test_draws_and_density_of_a_sharp_product_are_those_of_the_closed_form(table
     )
 
 
+@pytest.mark.parametrize("able", [1, 0], ids=["one can draw", "none can draw"])
+def test_members_without_a_sampler_propose_no_points_and_are_multiplied(table, able):
+    members = MEMBERS | {f"m{k}": ds.adapters.from_functions(Posterior(k).log_prob) for k in range(able, K)}
+    without = ds.tabulate(members, THETA[:150], Y[:150], draws=0, points=400, prior=PRIOR)
+    fit = ds.stack(without, ds.Product(prior=PRIOR))
+    exact_fit = ds.stack(table.select(rows=slice(150)), ds.Product())
+    assert fit.loss == pytest.approx(exact_fit.loss, abs=0.03)
+    posterior = fit.posterior(members)
+    # Points of the prior alone are few where a posterior is: single rows are noisy.
+    errors = posterior.log_prob_batched(THETA[:50], Y[:50])[0] - fit.apply(without).log_q[:50]
+    assert abs(errors.mean()) < 0.1
+    variance = 1 / (1 / TAU**2 + fit.weights.sum() / SD**2)
+    draws = posterior.sample((2000,), Y[0], seed=2)
+    mean = variance * fit.weights @ Y[0] / SD**2
+    assert draws.mean() == pytest.approx(mean, abs=0.15)
+    assert draws.std() == pytest.approx(np.sqrt(variance), rel=0.15)
+
+
+@pytest.mark.parametrize("n", [1, 200])
+def test_data_that_no_member_explains_have_no_draws(n):
+    def within_one(theta, y):
+        return np.where(np.abs(y - theta)[:, 0] < 1, -np.log(2), -np.inf)
+
+    within = ds.adapters.from_likelihood(within_one, normalized_in_y=True)
+    prior = ds.tasks.Uniform([0.0], [1.0])
+    members = ds.normalize({"a": within, "b": within}, prior=prior, draws=100)
+    rng = np.random.default_rng(0)
+    theta = rng.uniform(0, 1, (20, 1))
+    table = ds.tabulate(members, theta, theta + rng.uniform(-1, 1, (20, 1)), draws=0, points=50)
+    posterior = ds.stack(table, ds.LikelihoodMixture()).posterior(members)
+    with pytest.raises(ds.SamplingError, match="LikelihoodMixture is 0 at all"):
+        posterior.sample((n,), x=[5.0], seed=1)
+
+
 def test_where_few_points_are_effective_a_density_has_more(table):
     # The product is thirty times narrower than its members: of 1,000 points about 50 would be effective.
     power = 250.0

@@ -231,6 +231,12 @@ def test_draws_alone_are_judged_by_what_they_give(tmp_path):
     assert "test log density" not in outline.said()
 
 
+def test_one_draw_per_row_has_ranks_and_no_intervals(tmp_path):
+    validation, test = ds.toy.table(100, seed=1, draws=1), ds.toy.table(100, seed=2, draws=1)
+    outline = Outline(written(tmp_path / "r.html", validation, test, ds.stack(validation)))
+    assert "calibration" in outline.ids
+
+
 @pytest.mark.parametrize("d", [1, 14])
 def test_few_and_many_parameters_are_reported(tmp_path, d):
     validation, test, _ = gaussians(d=d, N=120)

@@ -21,6 +21,12 @@ PRIORS = {
 }
 
 
+@pytest.mark.parametrize("width", [1e-4, 1e4])
+def test_many_parameters_have_a_finite_density(width):
+    prior = Uniform(np.zeros(100), np.full(100, width))
+    np.testing.assert_allclose(prior.log_prob(np.full((1, 100), width / 2)), -100 * np.log(width))
+
+
 @pytest.mark.parametrize(("prior", "reference"), PRIORS.values(), ids=PRIORS.keys())
 def test_the_density_agrees_with_scipy_inside_and_outside_the_support(prior, reference):
     theta = np.array([[-3.0, 4.0], [0.2, 2.5], [0.4, 0.3], [0.4, -1.3], [-0.7, 6.5]])

@@ -114,6 +114,13 @@ def test_posterior_draws_have_their_shape_and_lie_in_the_support(task, rng):
         task.sample_posterior(np.concatenate([y, y]), 57, rng)
 
 
+@every_exact_task
+def test_posterior_draws_of_two_calls_have_no_point_in_common(task, rng):
+    y = task.simulate(task.prior.sample(1, rng), rng)[0]
+    first, second = (task.sample_posterior(y, 200, rng) for _ in range(2))
+    assert len(np.unique(np.concatenate([first, second])[:, -1])) == 400
+
+
 @pytest.mark.parametrize("name", ["gaussian", "gaussian mixture", "two moons", "SLCP"])
 def test_the_truth_has_a_uniform_rank_among_posterior_draws(name, rng):
     # Simulation-based calibration: it fails if the sampler and the simulator disagree anywhere.

@@ -1,5 +1,7 @@
 """The sequence of members, together and on disk."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,12 @@ def test_members_are_read_back_to_the_bit_and_only_when_used(ensemble, simulatio
     np.testing.assert_array_equal(again.log_prob(theta, y), ensemble.log_prob(theta, y))
     np.testing.assert_array_equal(again.sample(3, y, seed=0), ensemble.sample(3, y, seed=0))
     np.testing.assert_array_equal(again.snapshot(2).log_prob(theta, y), ensemble.snapshot(2).log_prob(theta, y))
+
+
+def test_members_are_read_back_in_the_order_of_their_numbers(ensemble, tmp_path):
+    names = ["nsf-002", "maf-100", "nsf-999", "maf-1000", "nsf-1001"]
+    ds.Ensemble([replace(ensemble[0], name=name) for name in names]).save(tmp_path)
+    assert list(ds.Ensemble.load(tmp_path).names) == names
 
 
 def test_a_slice_is_an_ensemble(ensemble):

@@ -144,6 +144,16 @@ def test_a_directory_of_other_data_is_not_continued(simulations, tmp_path):
             ds.train(theta, members=1, sweep=SMALL, directory=tmp_path, **(same | change))
 
 
+def test_likelihoods_in_the_same_directory_change_nothing(simulations, tmp_path):
+    theta, y = simulations[0], simulations[1][:, :2]
+    ds.train(theta, y, target="likelihood", members=1, sweep=SMALL, epochs=1, directory=tmp_path)
+    beside = ds.train(theta, y, members=1, epochs=1, directory=tmp_path)[0]
+    alone = ds.train(theta, y, members=1, epochs=1)[0]
+    assert beside.configuration == alone.configuration
+    assert beside.recipe == alone.recipe
+    np.testing.assert_array_equal(beside.log_prob(theta, y), alone.log_prob(theta, y))
+
+
 def test_a_diverged_member_is_tried_once_more_and_then_left_out(simulations, tmp_path):
     fine = ds.Configuration(transforms=2, units=8, layers=1)
     # Steps of 10³⁰ overflow whatever the divisor.

@@ -72,6 +72,14 @@ def test_a_column_whose_mean_is_no_line_has_no_trend(mean):
     np.testing.assert_allclose(beside.matrix[1], [0, 1], atol=0.1)
 
 
+def test_rows_may_be_in_order(monkeypatch):
+    monkeypatch.setattr("drystone.training.trend.MOST_ROWS", 1000)
+    c = np.sort(inputs(2000, 1, 3), 0)
+    z = np.maximum(c, np.median(c)) + 0.1 * np.random.default_rng(4).normal(size=c.shape)
+    assert Trend.fit(z[1000:], c[1000:]) is not None  # a line, in this half alone
+    assert Trend.fit(z[::-1], c[::-1]) is None
+
+
 def test_a_column_without_noise_and_a_table_with_few_rows_have_no_trend():
     c = inputs(500, 3, 5)
     assert Trend.fit(c[:, :1] - 2 * c[:, 1:2], c) is None

@@ -88,6 +88,13 @@ def test_structured_data_are_warped_as_a_whole_and_may_have_missing_entries():
     assert Warp.fit(y, "auto").asinh
 
 
+def test_large_structured_data_are_judged_by_some_of_their_rows(monkeypatch):
+    monkeypatch.setattr("drystone.training.warp.MOST_ENTRIES", 1000)
+    y = np.repeat(RNG.standard_cauchy((300, 2, 5)), 2, 0)
+    y[1::2] = np.nan  # every second row is not looked at
+    assert Warp.fit(y, "auto").width == Warp.fit(y[::6], "auto").width
+
+
 def test_features_of_a_likelihood_have_the_jacobian_of_the_warp():
     y = np.column_stack([HEAVY["Cauchy"], np.full(N, 7.0), COUNTS])
     features = Features.fit(y, log="auto")

@@ -139,9 +139,9 @@ class AveragedDraws(_Averaged):
 
     def _inverse(self, k: int, theta: np.ndarray) -> _Element:
         """Return the element of the group that undoes the k-th at these parameters."""
-        mapped = self.group[k].of_theta(theta)
+        mapped, rounding = self.group[k].of_theta(theta), 1e-9 * np.nanmax(np.abs(theta), axis=0, initial=0.0)
         for g in self.group:
-            if np.allclose(g.of_theta(mapped), theta, rtol=1e-6, atol=1e-9, equal_nan=True):
+            if np.isclose(g.of_theta(mapped), theta, rtol=1e-6, atol=rounding, equal_nan=True).all():
                 return g
         raise ValueError(
             f"`maps` must be a group: none of its {len(self.group)} elements is the inverse of number {k}. Add it."

@@ -214,7 +214,7 @@ class CheckedMember:
         copies = [np.array(array, order="C") for array in arrays.values()]
         yield copies
         for (name, array), copy in zip(arrays.items(), copies, strict=True):
-            if copy.tobytes() != array.tobytes():  # NaN is equal to itself
+            if not np.array_equal(copy, array, equal_nan=True):
                 raise ValueError(f"member {self.name!r} changed `{name}` in place; work on a copy.")
 
     def _real(self, method: str, values: np.ndarray | torch.Tensor) -> np.ndarray:

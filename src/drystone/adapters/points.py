@@ -65,7 +65,7 @@ class PointSource:
 
     Attributes:
         members: those whose values are asked for.
-        shares: s, (K,), on the simplex; members with share 0 propose no points.
+        shares: s, (K,), on the simplex, or all 0; members with share 0 propose no points.
         prior: p(θ), with ``log_prob(theta)`` and ``sample(n, rng)``, or None.
         y: the row, (1, ...).
     """
@@ -95,8 +95,10 @@ class PointSource:
 
     @property
     def defensive(self) -> float:
-        """The prior's share δ."""
-        return 0.0 if self.prior is None else DEFENSIVE
+        """The prior's share δ: all points, if no member proposes any."""
+        if self.prior is None:
+            return 0.0
+        return DEFENSIVE if self.shares.any() else 1.0
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n independent points, (n, d), in random order."""

@@ -116,7 +116,8 @@ def setting(section: type, name: str, flag: str = "", *, help: str, **options: A
     """
     default = {field.name: field.default for field in fields(section)}[name]
     shown = json.dumps(default) if isinstance(default, bool) else default
-    return click.option(flag or f"--{name.replace('_', '-')}", name, default=None, help=f"{help}  [{shown}]", **options)
+    flag = flag or f"--{name.replace('_', '-')}"
+    return click.option(flag, name, default=None, help=f"{help}  [{shown}]", **options)
 
 
 @contextmanager

@@ -86,7 +86,13 @@ def compare(
     names = [metric.name for metric in metrics]
     if duplicated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"names of `metrics` must be unique; duplicated: {', '.join(duplicated)}.")
-    untouched = validation is not test
+    shared = test.N if validation is test else _shared_rows(validation, test)
+    if shared and validation is not test:
+        warnings.warn(
+            f"{shared} of {test.N} test rows are validation rows, too, so that values are optimistic. Split the "
+            "rows with table.split(), or simulate anew.",
+            stacklevel=2,
+        )
     validation = drop_zero_weight_rows(validation.select(members=list(test.names)))
     test = drop_zero_weight_rows(test)
     if fits is None:
@@ -108,7 +114,13 @@ def compare(
                 skipped[metric.name] = str(error)
     if not results:
         raise ValueError(f"no metric can be computed from these tables: {skipped}.")
-    return Comparison(tuple(results), fits, test.N, untouched, skipped)
+    return Comparison(tuple(results), fits, test.N, not shared, skipped)
+
+
+def _shared_rows(validation: Table, test: Table) -> int:
+    """Return how many rows have the parameters of a validation row; 0 where rows cannot be told apart by these."""
+    known = {row.tobytes() for row in validation.theta}
+    return sum(row.tobytes() in known for row in test.theta) if len(known) == validation.N else 0
 
 
 def _warn_of_nonfinite(name: str, table: Table, statistics: Collection[str]) -> None:

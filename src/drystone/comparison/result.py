@@ -73,8 +73,8 @@ class Comparison:
         results: one per metric.
         fits: the stackings that were compared, by name.
         rows: number of test rows.
-        untouched: whether these are other rows than those of ``validation``; of the same, values are optimistic
-            unless the weights are cross-fitted.
+        untouched: whether none of these is a row of ``validation``; of such rows, values are optimistic unless the
+            weights are cross-fitted.
         skipped: metrics that these tables cannot give, and why.
 
     Example:

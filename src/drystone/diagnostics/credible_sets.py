@@ -141,10 +141,11 @@ class CredibleSet:
         """The volume that each of the points stands for, (2 POINTS,): 0 outside."""
         low, high = self._box
         points, log_q, inside = self._points
-        uniform = ((points >= low) & (points <= high)).all(1) / np.prod(high - low)
-        density = 0.5 * np.exp(log_q) + 0.5 * uniform
-        inside = inside & (density > 0)
-        return np.where(inside, 1 / np.where(inside, density, 1.0), 0.0)
+        in_box = ((points >= low) & (points <= high)).all(1)
+        log_uniform = np.where(in_box, -np.log(high - low).sum(), -np.inf)
+        log_density = np.logaddexp(log_q, log_uniform) - np.log(2)
+        inside = inside & (log_density > -np.inf)
+        return np.where(inside, np.exp(-np.where(inside, log_density, 0.0)), 0.0)
 
     def projection(self, *parameters: str, bins: int = 40) -> tuple[np.ndarray, ...]:
         """Return the projection onto one or two parameters: edges of bins for each, and which bins it meets.

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from drystone._arrays import distinct_rows, entropy_of
 from drystone.adapters.points import PointSource, Values, prior_of
-from drystone.errors import IntractableError
+from drystone.errors import IntractableError, SamplingError
 from drystone.forms.form import Arrays, MemberLike, Shares
 from drystone.forms.simplex import WeightedForm
 from drystone.forms.view import Params, View, members_in_use
@@ -168,9 +168,11 @@ class PointForm(WeightedForm):
             )
 
     def _source(self, w: np.ndarray, members: Sequence[Any], prior: Any, y: np.ndarray) -> PointSource:
-        total = w.sum()
-        shares = w / total if total > 0 else np.full(len(w), 1 / len(w))
-        return PointSource(members, shares, prior, y)
+        shares = w if w.sum() > 0 else np.ones(len(w))
+        able = np.array([member.has("sample") for member in members])
+        if prior is not None or able.any():  # else the first without `sample` is named when it is asked
+            shares = np.where(able, shares, 0.0)
+        return PointSource(members, shares / (shares.sum() or 1.0), prior, y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +223,11 @@ class _Pool:
 
     def resampled(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws, (n, d): resampled by weight, repeats moved apart."""
+        if log_total(self.log_w) == -np.inf:
+            raise SamplingError(
+                f"the {type(self.form).__name__} is 0 at all {len(self.log_w)} points of an observation: its "
+                "members explain these data nowhere within the prior, or no point is where they do."
+            )
         share = normalized_weights(self.log_w)
         chosen = resampled(share, n, rng)
         theta, d = self.theta[chosen], self.theta.shape[1]

@@ -112,7 +112,7 @@ def infer(
         theta: Parameters, (N, d), drawn from the prior; at least 400 rows.
         y: Their data, (N, c); any shape (N, …) with an embedding.
         prior: p(θ): a (lower, upper) pair for a uniform one, or anything with ``log_prob`` and ``sample`` (ours,
-            torch's, sbi's, SciPy's). Several threads call it, but with ``workers=1``.
+            torch's, sbi's, SciPy's). Several threads call it, except with ``workers=1``.
         test: Further simulations (theta, y) that nothing is fitted to and no member is trained on, to compare on.
             Without them ``comparison`` is cross-fitted: each row by weights that were fitted to other rows.
         minutes: Time to aim at, for training, refitting and the rest together: as many members are trained as fit.

@@ -428,7 +428,11 @@ class NormalizedMember:
         return rng.permutation(theta)
 
     def log_evidence(self, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return log ∫ p(θ) q(y|θ) dθ at each row of y (N, ...) and its standard error: (N,), (N,)."""
+        """Return log ∫ p(θ) q(y|θ) dθ at each row of y (N, ...) and its standard error: (N,), (N,).
+
+        The error is that of the integral over θ. Likelihoods of counts that Drystone trained are themselves known
+        to some tenths of a nat only (:class:`drystone.training.likelihood.TrainedLikelihood`).
+        """
         if not self.normalizer.likelihoods[self.k].normalized_in_y:
             raise IntractableError(
                 f"{self.name!r} is not a normalized density of y (a ratio, or a likelihood up to a term in y), so "

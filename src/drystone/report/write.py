@@ -158,8 +158,9 @@ def _calibration(
     drawn = [names[k] for k in np.argsort(-heaviness, kind="stable")[:BACKGROUND]]
     background = "members" if len(drawn) == test.K else f"{len(drawn)} heaviest of {test.K} members"
     ranks = rank_pictures(diagnostics.rank_ecdf(test, fits), best, styles, drawn)
-    coverage = coverage_pictures(diagnostics.coverage(test, fits), best, styles, drawn)
-    return ranks, coverage, background
+    if test.S == 1:  # no interval has a width
+        return ranks, [], background
+    return ranks, coverage_pictures(diagnostics.coverage(test, fits), best, styles, drawn), background
 
 
 def _faults(test: Table, name: str, fit: Stacking) -> diagnostics.Faults | None:

@@ -25,7 +25,7 @@ class EnergyScore(RowScore):
     Args:
         scale: divide each parameter by this first, (d,); the prior's standard deviations make parameters of
             different units comparable.
-        draws: how many draws a member and simulation the second term uses at most, the first ones of the table.
+        draws: how many draws per member and simulation the second term uses at most, the first ones of the table.
             Its cost is K² N distances for each.
 
     Example:

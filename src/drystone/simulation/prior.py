@@ -75,8 +75,8 @@ class Uniform:
 
     def log_prob(self, theta: ArrayLike) -> Array:
         """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""
-        volume = np.prod(self.support.upper - self.support.lower)
-        return np.where(self.support.contains(theta), -np.log(volume), -np.inf)
+        log_volume = np.log(self.support.upper - self.support.lower).sum()
+        return np.where(self.support.contains(theta), -log_volume, -np.inf)
 
     def describe(self) -> Description:
         """Return the prior as JSON."""

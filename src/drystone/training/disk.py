@@ -229,9 +229,14 @@ class Stored:
         return None if stored is None else Recipe.read(stored)
 
     @property
+    def is_likelihood(self) -> bool:
+        """Whether the member is a density of y."""
+        return self.description.get("target") == "likelihood"
+
+    @property
     def of_version_0_1(self) -> bool:
-        """Whether version 0.1 trained the member, with the defaults of that version."""
-        return "linear" not in self.description
+        """Whether version 0.1, which had no likelihoods, trained the member, with the defaults of that version."""
+        return not self.is_likelihood and "linear" not in self.description
 
     @property
     def linear(self) -> float:
@@ -260,7 +265,7 @@ class Stored:
             raise ValueError(f"`architecture` has other than the {arrays['flow'].size} parameters of the flow")
         flow = Flow(Architecture(**architecture), arrays["flow"])
         support = Support(arrays["support.lower"], arrays["support.upper"], linear=self.linear)
-        if self.description.get("target") == "likelihood":
+        if self.is_likelihood:
             return TrainedLikelihood(
                 name=self.name,
                 flow=flow,
@@ -346,9 +351,15 @@ def _load_arrays(path: Path) -> State:
 
 def scan(directory: Path, embedding: Callable[[], nn.Module] | None = None) -> tuple[list[Stored], list[str]]:
     """Return the members of a directory in the order of their training, and the names of those that diverged."""
-    # By number, whatever the family: nle-maf-000, nle-nsf-001, nle-maf-002.
-    paths = sorted(directory.glob("*.json"), key=lambda path: (FAMILY_IN_NAME.sub("", path.stem), path.stem))
+    paths = sorted(directory.glob("*.json"), key=_place)
     if not paths:
         raise ValueError(f"no members (<name>.json) in {directory}.")
     stored = [read(path, embedding) for path in paths]
     return [s for s in stored if not s.diverged], [s.name for s in stored if s.diverged]
+
+
+def _place(path: Path) -> tuple[str, int, str]:
+    """Return what files are sorted by: the number, whatever the family (nle-maf-000, nle-nsf-001, nle-maf-002)."""
+    without_family = FAMILY_IN_NAME.sub("", path.stem)
+    prefix = without_family.rstrip("0123456789")
+    return prefix, int(without_family[len(prefix) :] or 0), path.stem

@@ -21,7 +21,7 @@ ROUNDING = 1e-6
 POINT_MASS = 0.01
 # A square root is taken no nearer to 0 than this share of the step.
 NEAREST_TO_0 = 1e-6
-# Points per cell at which the density of counts is averaged.
+# Points per cell at which the density of counts is averaged: enough for posteriors, and few for evidences.
 POINTS = 4
 
 

@@ -62,8 +62,11 @@ class TrainedLikelihood:
 
     .. math:: \log q(y \mid \theta) = \log q_f(x(z(y), c(\theta)) \mid c(\theta)) + \log |\det x'| + \log |\det z'|
 
-    a normalized density of the columns of y that vary. Where y are counts it is a probability, the integral of the
-    density over the cell, averaged over a few points in it. Outside the prior's support it is :math:`-\infty`.
+    a normalized density of the columns of y that vary. Outside the prior's support it is :math:`-\infty`.
+
+    Where y are counts it is a probability, the integral of the density over the cell, estimated at four points in
+    it. That is rough: on the ten counts of SIR it is 0.2 to 0.7 nats too high. Posteriors, in which such a factor
+    of y cancels, are right to 0.01 nats; evidences of counts are not to be compared closer than this.
 
     Args:
         name: Unique within its ensemble.

@@ -169,9 +169,8 @@ def train(
     _check_engine(engine, embedding is not None, device)
     support = Support.of(prior, theta.shape[1])
     with working_in(directory):
-        begun = _begun(directory)
         # A directory that version 0.1 began is continued with its defaults.
-        old = target == "posterior" and begun is not None and begun.of_version_0_1
+        old = target == "posterior" and _begun_by_version_0_1(directory)
         if old and log_y == LOG_Y:
             log_y = False
         if target == "posterior":
@@ -349,13 +348,12 @@ def _warn_if_told_apart(data: Data, seed: int) -> None:
         )
 
 
-def _begun(directory: str | os.PathLike[str] | None) -> Stored | None:
-    """Return a member that an earlier call finished, or ``None`` if there is none."""
-    for path in sorted(Path(directory).glob("*.json")) if directory is not None else ():
-        stored = storage.read(path)
-        if not stored.diverged:
-            return stored
-    return None
+def _begun_by_version_0_1(directory: str | os.PathLike[str] | None) -> bool:
+    """Return whether the first posterior that an earlier call finished is of version 0.1."""
+    paths = sorted(Path(directory).glob("*.json")) if directory is not None else ()
+    finished = (stored for stored in map(storage.read, paths) if not stored.diverged and not stored.is_likelihood)
+    first = next(finished, None)
+    return first is not None and first.of_version_0_1
 
 
 def _finished(

@@ -69,7 +69,8 @@ class Trend:
             c: Input of the network.
             columns: Mask of the columns of z that may have a trend, (p,); None for all.
         """
-        z, c = (np.asarray(rows[:MOST_ROWS], np.float64) for rows in (z, c))
+        stride = -(-len(z) // MOST_ROWS)  # not the first rows alone, which may be in some order
+        z, c = (np.asarray(rows[::stride], np.float64) for rows in (z, c))
         matrix, shift, scale = np.zeros((z.shape[1], c.shape[1])), np.zeros(z.shape[1]), np.ones(z.shape[1])
         line, curve = _line(c), _curve(c)
         if curve is None:

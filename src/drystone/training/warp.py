@@ -34,6 +34,8 @@ NORMAL = 1.4826
 LINEAR_PART = 0.1
 # A column is continuous if a larger share of its values is distinct; fewer different values are categories.
 DISTINCT, FEWEST_COUNTS = 0.9, 10
+# Entries of structured data that are looked at.
+MOST_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ class Warp:
         if isinstance(log, str):
             if log != "auto":
                 raise ValueError(f"`log_y` must be True, False, 'auto' or a list of columns; got {log!r}.")
-            columns = [np.asarray(column, np.float64) for column in (y.T if shape else [y[np.isfinite(y)]])]
+            some = y[:: -(-y.size // MOST_ENTRIES)]  # rows at a stride: many entries tell no more
+            columns = [np.asarray(column, np.float64) for column in (y.T if shape else [some[np.isfinite(some)]])]
             chosen = zip(*map(_chosen, columns), strict=True)
             warp = cls(warp.log, *(np.reshape(values, shape) for values in chosen))
         else:

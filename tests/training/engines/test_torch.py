@@ -1,5 +1,7 @@
 """The torch engine: the same members from the same interface, and embeddings of structured y."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -39,6 +41,23 @@ def test_it_learns_from_structured_data(simulations, trained):
     prior = -0.5 * theta**2 - 0.5 * np.log(2 * np.pi)
     learnt = trained[0][0].log_prob(theta, y).mean()
     assert prior.sum(axis=1).mean() + 1.0 < learnt < exact.sum(axis=1).mean() + 0.1
+
+
+def test_averaged_embeddings_have_batch_statistics_of_their_own(simulations):
+    def normed():
+        return nn.Sequential(nn.Flatten(), nn.Linear(14, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+    theta, y = simulations
+    configuration = replace(CONFIGURATION, batch_size=540, ema_decay=0.9)  # one batch of all training rows
+    member = ds.train(
+        theta, y, sweep=[configuration], engine="torch", embedding=normed, epochs=5, patience=None, log_y=False,
+        validation=(theta[540:], y[540:]),
+    )[0]  # fmt: skip
+    flatten, linear, norm = member.embedding[:3]
+    with torch.no_grad():
+        before = linear(flatten(torch.from_numpy(member.data_transform(y)).float()))
+    # Of 540 of the 600 rows that are trained on, whichever these are.
+    np.testing.assert_allclose(norm.running_mean, before.mean(0), atol=0.1 * float(before.std(0).min()))
 
 
 def test_members_with_an_embedding_are_read_back(simulations, trained):

@@ -108,18 +108,22 @@ class ImportanceSample:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         r"""Draw ``n`` independent points (n, d) by rejection: accept with probability :math:`w/\max w`.
 
-        The maximum is over all draws proposed so far; when a larger weight occurs, the earlier draws are accepted
-        or rejected again with it.
+        The maximum is over the sample and all draws proposed so far; when a larger weight occurs, the earlier
+        draws are accepted or rejected again with it. The points of the sample itself are the same in every call,
+        so they are none of the draws.
         """
-        x, log_w = self.x, self.log_weights
-        log_u = np.log(rng.random(len(x)))
-        while (accepted := log_u < log_w - log_w.max()).sum() < n:
-            # As many as are missing at the acceptance rate so far, and a tenth more.
-            rate = max(accepted.mean(), 1e-3)
-            new = self.proposal.sample(int(1.1 * (n - accepted.sum()) / rate) + 10, rng)
+        largest = self.log_weights.max()
+        # What the weights of the sample say of the acceptance rate.
+        rate = float(np.exp(self.log_weights - largest).mean())
+        x, log_w, log_u = np.empty((0, self.x.shape[1])), np.empty(0), np.empty(0)
+        while (accepted := log_u < log_w - largest).sum() < n:
+            # As many as are missing at this rate, and a tenth more.
+            new = self.proposal.sample(int(1.1 * (n - accepted.sum()) / max(rate, 1e-3)) + 10, rng)
             x = np.concatenate([x, new])
             log_w = np.concatenate([log_w, _log_weights(self.proposal, new, self.log_likelihood(new))])
             log_u = np.concatenate([log_u, np.log(rng.random(len(new)))])
+            largest = max(largest, log_w.max())
+            rate = float((log_u < log_w - largest).mean())
         # Shuffled, because the proposal lists its t draws before its prior draws.
         return rng.permutation(x[accepted])[:n]
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.optim.swa_utils import update_bn
 
 from drystone.flows.flow import Flow
 from drystone.flows.zuko import parameters_of, to_zuko
@@ -47,8 +48,7 @@ class TorchLearner:
         self.x = torch.from_numpy(data.x).to(device)
         self.y = torch.from_numpy(data.y).to(device)
         self.embedding = None if embedding is None else embedding().to(device)
-        with torch.no_grad():
-            context = self._context(self.y[:2], self.embedding)
+        context = self._probe(self.y[:2])
         if context.ndim != 2:
             shape = tuple(context.shape)
             raise ValueError(f"`embedding` must return one vector per row, (N, c); got shape {shape}.")
@@ -60,6 +60,15 @@ class TorchLearner:
         self.averaged_flow = copy.deepcopy(self.flow) if self.averaged else self.flow
         self.averaged_embedding = copy.deepcopy(self.embedding) if self.averaged else self.embedding
         self.adam = torch.optim.Adam(self.parts.parameters(), lr=configuration.learning_rate)
+
+    @torch.no_grad()
+    def _probe(self, y: torch.Tensor) -> torch.Tensor:
+        """Return the context of some rows; running statistics of the embedding stay as they are."""
+        if self.embedding is None:
+            return y
+        context = self.embedding.eval()(y)
+        self.embedding.train()
+        return context
 
     def epoch(self, rows: NDArray[np.int64]) -> float:
         """Train on the rows in this order and return the mean loss; a short last batch is left out."""
@@ -79,6 +88,8 @@ class TorchLearner:
             self._average(self.averaged_flow, self.flow)
             if self.embedding is not None and self.averaged_embedding is not None:
                 self._average(self.averaged_embedding, self.embedding)
+                # Averaged parameters have batch statistics of their own; without batch norm this does nothing.
+                update_bn((self.y[batch] for batch in batches), self.averaged_embedding)
         return total / len(batches)
 
     def take(self, data: Data) -> None:
