@@ -10,11 +10,13 @@ import numpy as np
 __all__ = [
     "UNRELIABLE_PARETO",
     "Estimate",
+    "bandwidth_for",
     "bootstrap_weights",
     "effective_number",
     "effective_rows",
     "half_sample_error",
     "half_samples",
+    "kernel_weights",
     "mean_over_folds",
     "mean_over_rows",
     "split_folds",
@@ -148,6 +150,21 @@ def effective_number(weights: np.ndarray) -> float:
 def effective_rows(a: np.ndarray) -> float:
     """Return 1 / Σ a_n²: the number of equally weighted rows that carry as much as rows of weights a (N,)."""
     return float(1 / (a**2).sum())
+
+
+def kernel_weights(a: np.ndarray, squared: np.ndarray, bandwidth: float) -> np.ndarray:
+    r"""Return :math:`a_n \exp(-(s_n - \min s) / 2h^2)`, (N,): rows of weights a at squared distances s."""
+    return a * np.exp(-(squared - squared.min()) / (2 * bandwidth**2))
+
+
+def bandwidth_for(a: np.ndarray, squared: np.ndarray, effective: float) -> float:
+    """Return the least bandwidth h for which :func:`kernel_weights` leave so many effective rows."""
+    low, high = -20.0, 20.0  # of log h; effective rows grow with h
+    for _ in range(60):
+        middle = (low + high) / 2
+        near = kernel_weights(a, squared, np.exp(middle))
+        low, high = (low, middle) if effective_rows(near / near.sum()) >= effective else (middle, high)
+    return float(np.exp(high))
 
 
 def split_folds(N: int, folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -97,7 +97,7 @@ def test_a_loss_against_uniform_weights_is_not_passed_over(test_rows):
     ("worse_by", "tone", "words"),
     [
         (0.002, "mixed", "Calibration is clearly worse than the best member’s: the rank distance"),
-        (0.0001, "better", "Calibration is not clearly other than the best member’s"),
+        (0.0001, "better", "Calibration is not clearly different from the best member’s"),
         (-0.002, "better", "Calibration is clearly better than the best member’s"),
     ],
 )

@@ -30,7 +30,7 @@ from drystone._arrays import as_numpy
 from drystone._messages import digits_for, unknown
 from drystone.diagnostics.density_places import DRAWS, density_at
 from drystone.diagnostics.reference import Reference, reference_of
-from drystone.estimate import Estimate, effective_rows
+from drystone.estimate import Estimate, bandwidth_for, effective_rows, kernel_weights
 from drystone.table.inputs import as_levels, each_level
 
 if TYPE_CHECKING:
@@ -255,10 +255,5 @@ def _weights(reference: Reference, y: np.ndarray, local: bool) -> tuple[np.ndarr
     at = cloud.whitened(np.asarray(y, float).reshape(1, -1))
     squared = ((cloud.whitened(reference.data) - at) ** 2).sum(1)
     wanted = max(min(LOCAL_ROWS, len(a) / 2), len(a) / 4)
-    low, high = -20.0, 20.0  # of log h; effective rows grow with h
-    for _ in range(60):
-        middle = (low + high) / 2
-        near = a * np.exp(-(squared - squared.min()) / (2 * np.exp(2 * middle)))
-        low, high = (low, middle) if effective_rows(near / near.sum()) >= wanted else (middle, high)
-    near = a * np.exp(-(squared - squared.min()) / (2 * np.exp(2 * high)))
+    near = kernel_weights(a, squared, bandwidth_for(a, squared, wanted))
     return near, float(near.max())

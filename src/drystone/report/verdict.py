@@ -220,7 +220,7 @@ def _on_calibration(comparison: Comparison, name: str, test: Table, tone: str, f
     against = {
         "worse": "clearly worse than the best member’s",
         "better": "clearly better than the best member’s",
-    }.get(tone, "not clearly other than the best member’s")
+    }.get(tone, "not clearly different from the best member’s")
     sentence = (
         f"Calibration is {against}: the {RANK_DISTANCE.name} is {value[name]} ({value[BEST]} for the best member, "
         f"{value[UNIFORM]} for uniform weights); an exactly calibrated posterior has about "

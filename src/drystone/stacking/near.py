@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from drystone._arrays import as_numpy
+from drystone.estimate import bandwidth_for, kernel_weights
 from drystone.table import Table
 from drystone.table.inputs import flat_data, spread_or_one
 
@@ -43,20 +44,11 @@ def near(table: Table, observation: Any, bandwidth: float | None) -> tuple[Table
             f"`at` is {np.sqrt(squared.min()):.3g} standard deviations of y from the nearest simulation; "
             "weights there would be made up. Is it in the same units as y?"
         )
-
-    def weighted(h: float) -> Table:
-        return table.reweighted(table.row_weights * np.exp(-(squared - squared.min()) / (2 * h**2)))
-
     if bandwidth is None:
-        low, high = -10.0, 10.0  # of log h; effective rows grow with h
-        for _ in range(60):
-            middle = (low + high) / 2
-            enough = weighted(np.exp(middle)).effective_rows >= table.effective_rows / 4
-            low, high = (low, middle) if enough else (middle, high)
-        bandwidth = float(np.exp(high))
+        bandwidth = bandwidth_for(table.row_weights, squared, table.effective_rows / 4)
     if not 0 < bandwidth < np.inf:
         raise ValueError(f"`bandwidth` must be positive; got {bandwidth}.")
-    result = weighted(bandwidth)
+    result = table.reweighted(kernel_weights(table.row_weights, squared, bandwidth))
     if result.effective_rows < FEWEST_ROWS:
         raise ValueError(
             f"only {result.effective_rows:.1f} effective rows are near `at` with bandwidth {bandwidth:g}; "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ from drystone._files import (
     without_seal,
     write_sealed_json,
 )
+from drystone._resume import Record, check_same
 from drystone.errors import DamagedError
 from drystone.flows.architecture import Architecture
 from drystone.flows.flow import Flow
@@ -49,7 +50,9 @@ from drystone.training.warp import Warp
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["Stored", "save", "save_diverged", "scan"]
+    from drystone.training.engines.job import Job
+
+__all__ = ["Stored", "finished", "save", "save_diverged", "scan"]
 
 # Format 1 had no checksum of the description.
 FORMAT, UNSEALED = 2, 1
@@ -347,6 +350,29 @@ def _load_arrays(path: Path) -> State:
         return safetensors.load(content)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DamagedError(f"{path} is damaged: it cannot be read as arrays ({error}).") from error
+
+
+def finished(
+    jobs: Iterable[Job], directory: Path | None, made_of: str, embedding: Callable[[], nn.Module] | None
+) -> dict[str, Stored]:
+    """Return the members of a directory that are those of jobs, by name, checked.
+
+    Args:
+        jobs: Trainings, with names and fingerprints.
+        directory: Where members are; None for nowhere.
+        made_of: What the fingerprint is of; :class:`~drystone.StaleError` says that it changed.
+        embedding: Makes the members' embedding, if they have one.
+    """
+    found: dict[str, Stored] = {}
+    for job in jobs:
+        path = None if directory is None else directory / f"{job.name}.json"
+        if path is not None and path.exists():
+            stored = read(path, embedding)
+            recorded, current = (Record(inputs={made_of: of}) for of in (stored.fingerprint, job.fingerprint))
+            check_same(recorded, current, str(path), "Choose another `directory`.")
+            stored.check()
+            found[job.name] = stored
+    return found
 
 
 def scan(directory: Path, embedding: Callable[[], nn.Module] | None = None) -> tuple[list[Stored], list[str]]:

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from drystone._files import working_in
 from drystone._parallel import Executor, as_completed, cores, worker_pool
-from drystone._resume import Record, check_same
 from drystone.errors import ConvergenceWarning
 from drystone.training import disk as storage
 from drystone.training.augmentation import Augment, Augmentation, name_of
@@ -62,7 +61,9 @@ def refit(
         check_inside(theta, _support(member))
         _check_augment(member, augment)
     with working_in(directory):
-        done = {} if directory is None else _finished(jobs, Path(directory), embedding)
+        place = None if directory is None else Path(directory)
+        stored = storage.finished(jobs.values(), place, "its rows or its first training", embedding)
+        done: dict[str, Any] = {name: member.load() for name, member in stored.items()}
         waiting = sorted((m for m in members if m.name not in done), key=lambda member: -member.configuration.cost)
         torch = any(job.engine == "torch" for job in jobs.values())
         with (
@@ -78,8 +79,8 @@ def refit(
             )
             for member, future in futures:
                 again = done[member.name] = future.result()
-                if directory is not None:
-                    storage.save(again, Path(directory), jobs[member.name].fingerprint)
+                if place is not None:
+                    storage.save(again, place, jobs[member.name].fingerprint)
                 bar.update()
         # A refitted member has no validation losses.
         diverged = [name for name in jobs if done[name].history.validation]
@@ -159,18 +160,3 @@ def _recipe(member: TrainedMember | TrainedLikelihood) -> Recipe:
 
 def _support(member: TrainedMember | TrainedLikelihood) -> Any:
     return member.support if isinstance(member, TrainedMember) else member.condition.support
-
-
-def _finished(jobs: dict[str, Job], directory: Path, embedding: Callable[[], nn.Module] | None) -> dict[str, Any]:
-    """Return the members that an earlier call has finished, by name."""
-    done: dict[str, Any] = {}
-    for name, job in jobs.items():
-        path = directory / f"{name}.json"
-        if path.exists():
-            stored = storage.read(path, embedding)
-            recorded, current = (
-                Record(inputs={"its rows or its first training": f}) for f in (stored.fingerprint, job.fingerprint)
-            )
-            check_same(recorded, current, str(path), "Choose another `directory`.")
-            done[name] = stored.load()
-    return done

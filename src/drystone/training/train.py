@@ -35,7 +35,6 @@ from drystone._defaults import (
 from drystone._files import working_in
 from drystone._messages import require
 from drystone._parallel import Executor, as_completed, cores, worker_pool
-from drystone._resume import Record, check_same
 from drystone.errors import ConvergenceWarning
 from drystone.simulation.support import Support
 from drystone.training import disk as storage
@@ -225,7 +224,11 @@ def train(
         of_kind = {key: _data(kind, split, augment, support) for key, kind in different.items()}
         data = {preprocessing: of_kind[id(kind)] for preprocessing, kind in kinds.items()}
 
-        done: dict[str, Trained | Stored | None] = _finished(jobs, directory, embedding)
+        place = None if directory is None else Path(directory)
+        stored = storage.finished(jobs, place, "its data or settings", embedding)
+        done: dict[str, Trained | Stored | None] = {
+            name: None if member.diverged else member for name, member in stored.items()
+        }
         # Longest first, so that no core waits for the last one.
         remaining = sorted((job for job in jobs if job.name not in done), key=lambda job: -job.configuration.cost)
         if minutes is not None:
@@ -260,8 +263,8 @@ def train(
                             kinds[job.configuration.preprocessing].member(job.name, outcome),
                             recipe=Recipe.of(job, outcome.fit, name_of(augment)),
                         )
-                    if directory is not None:
-                        _write(job, done[job.name], Path(directory))
+                    if place is not None:
+                        _write(job, done[job.name], place)
                     _show(bar, done)
                 remaining = _one_more(jobs, done, unfinished)
 
@@ -354,26 +357,6 @@ def _begun_by_version_0_1(directory: str | os.PathLike[str] | None) -> bool:
     finished = (stored for stored in map(storage.read, paths) if not stored.diverged and not stored.is_likelihood)
     first = next(finished, None)
     return first is not None and first.of_version_0_1
-
-
-def _finished(
-    jobs: Sequence[Job], directory: str | os.PathLike[str] | None, embedding: Callable[[], nn.Module] | None
-) -> dict[str, Trained | Stored | None]:
-    """Return the members that an earlier call finished, ``None`` for those that diverged."""
-    done: dict[str, Trained | Stored | None] = {}
-    if directory is None:
-        return done
-    for job in jobs:
-        path = Path(directory, f"{job.name}.json")
-        if path.exists():
-            stored = storage.read(path, embedding)
-            recorded, current = (
-                Record(inputs={"its data or settings": f}) for f in (stored.fingerprint, job.fingerprint)
-            )
-            check_same(recorded, current, str(path), "Choose another `directory`.")
-            stored.check()
-            done[job.name] = None if stored.diverged else stored
-    return done
 
 
 def _write(job: Job, member: Trained | Stored | None, directory: Path) -> None:
