@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import kstest, norm
+from scipy.stats import t as student_t
 
 import drystone as ds
 from drystone.solvers.product import _derivatives
@@ -408,6 +410,27 @@ def test_a_member_with_density_zero_at_a_truth_takes_no_part():
     assert fit.weights[1] == 0
     assert "density is 0 at the truth of a row: member_1" in " ".join(fit.notes)
     assert fit.gap <= 1e-6
+
+
+@pytest.mark.parametrize(("dof", "simplex"), [(1, False), (2, False), (2, True)])
+def test_tails_heavier_than_the_priors_do_not_hide_the_optimum(dof, simplex):
+    # log q − log p is 10⁴ and more far out, where the prior has no mass.
+    class HeavyTailed(Posterior):
+        def log_prob(self, theta, y):
+            return student_t.logpdf(theta, dof, self.mean(y), 0.5 * SPREAD)[:, 0]
+
+        def sample(self, n, y, seed):
+            rng = np.random.default_rng(seed)
+            return self.mean(y) + 0.5 * SPREAD * rng.standard_t(dof, size=(n, len(y), 1))
+
+    members = {f"m{k}": HeavyTailed(k) for k in range(2)}
+    table = ds.tabulate(members, THETA[:100], Y[:100], draws=0, points=300, prior=PRIOR)
+    fit = ds.stack(table, ds.Product(prior=PRIOR, simplex=simplex))
+    first = np.linspace(0.1, 0.9, 9)
+    for total in (1.0,) if simplex else (0.6, 0.8, 0.9, 1.0):
+        for w in total * np.stack([first, 1 - first], 1):
+            other = replace(fit, params={"weights": w})
+            assert fit.loss <= other.evaluate(table)["loss"] + fit.gap + 1e-9
 
 
 @pytest.mark.parametrize("simplex", [False, True])

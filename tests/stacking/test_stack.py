@@ -335,6 +335,6 @@ def test_stacking_members_that_say_nothing():
 def test_numbers_that_are_not_finite_are_explained(table):
     log_q = table.log_q.copy()
     log_q[2, 5] = np.nan
-    broken = ds.Table(table.theta, log_q=log_q)
+    broken = ds.Table(table.theta + 1, log_q=log_q)
     with pytest.warns(UserWarning, match=r"`log_q` of the test rows .* 'member_2' at 1 of 60 rows"):
         ds.compare(ds.Table(table.theta, log_q=table.log_q), broken)

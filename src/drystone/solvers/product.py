@@ -28,7 +28,7 @@ from drystone.solvers.log_score import SQP
 from drystone.solvers.nonnegative import newton_nonnegative
 from drystone.solvers.simplex.newton import drop_negligible_weights, newton_simplex
 from drystone.solvers.simplex.row_sum import RowSum
-from drystone.solvers.solver import Solution, Solver
+from drystone.solvers.solver import Solution, Solver, Status
 from drystone.table import Table, blocks
 
 __all__ = ["LikelihoodSQP", "ProductNewton"]
@@ -36,6 +36,9 @@ __all__ = ["LikelihoodSQP", "ProductNewton"]
 # A density of 0 at a point other than the truth, in nats below the member's highest at that row. The product there
 # is 0 as soon as the member has a weight to speak of.
 ZERO = 1000.0
+# A point is beyond the prior's reach if log p − log r is so many nats below the row's highest. Where a member's
+# tails are heavier than the prior's, log q_k − log p has no upper limit there.
+BEYOND_PRIOR = 50.0
 # Effective points below which the normalization of a row is poor.
 TOO_FEW = 10
 # Most numbers of G that are held from one step to the next: half a gigabyte.
@@ -89,8 +92,13 @@ class ProductNewton(_OnlyLogScore):
         if impossible.any():
             names = first_few([table.names[k] for k in np.flatnonzero(impossible)])
             note = f"without weight, because their density is 0 at the truth of a row: {names}. "
+        if impossible.all():
+            raise ValueError(f"no member can be in a product: {note}")
         if not len(usable):
-            raise ValueError(f"no member can be in a product: {note or 'none of them depends on θ.'}")
+            note += "No member says anything of θ within the prior: the product is the prior. "
+            weights = np.zeros(table.K)
+            note += monte_carlo_error(table, form, weights)
+            return Solution({"weights": weights}, 0.0, 0.0, Status.CERTIFIED, 0, note)
         part = table.select(members=usable) if len(usable) < table.K else own
         problem = RowSum(part, _derivatives, 1, form.prior_share)
         start = np.full(part.K, 1 / part.K)
@@ -200,12 +208,17 @@ def _unusable(table: Table, share: float) -> tuple[np.ndarray, np.ndarray]:
 def _unusable_in_block(block: Table, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     impossible, varies, outside = np.zeros(block.K, bool), np.zeros(block.K, bool), np.empty(0, int)
     for G, b, _ in _stretches(block, share):
-        spread = np.ptp(np.where(np.isfinite(b), G, G[:, :, :1]), axis=2)
+        spread = np.ptp(np.where(_within_prior(b), G, G[:, :, :1]), axis=2)
         varies |= (spread > 1e-10).any(1)
         impossible |= (G[:, :, 0] == -np.inf).any(1)
     if block.log_prior is not None:
         outside = np.flatnonzero(block.log_prior[:, 0] == -np.inf)
     return impossible, varies, outside, block.N
+
+
+def _within_prior(b: np.ndarray) -> np.ndarray:
+    """Return which points (n, M) the prior reaches, given b = log p − log r there."""
+    return b >= b.max(1, keepdims=True) - BEYOND_PRIOR
 
 
 def _stretches(block: Table, share: float) -> Iterable[Stretch]:
@@ -229,7 +242,8 @@ def _computed(block: Table, share: float) -> Iterator[Stretch]:
         if values.log_prior is not None:
             with np.errstate(invalid="ignore"):  # r may be 0 where the prior is
                 b = np.where(values.log_prior == -np.inf, -np.inf, values.log_prior - values.log_r)
-        lowest = G.max(2, keepdims=True) - ZERO
+        highest = np.where(_within_prior(b), G, -np.inf).max(2, keepdims=True)
+        lowest = np.where(np.isfinite(highest), highest, G.max(2, keepdims=True)) - ZERO
         # The truth keeps its density, however low: else a member that is far from it would seem to cost nothing.
         np.maximum(G[:, :, 1:], lowest, out=G[:, :, 1:])
         yield G, b, part
