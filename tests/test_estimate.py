@@ -24,6 +24,10 @@ from drystone.estimate import (
         (0.5, np.nan, "0.5000 ± nan"),
         (2.0, 0.0, "2.0000 ± 0.0000"),
         (np.nan, 0.1, ""),
+        (-3.21e-10, 1.2e-11, "(-3.21 ± 0.12)e-10"),
+        (0.0, 2e-9, "(0.0 ± 2.0)e-09"),
+        (4.3e-18, 3e-20, "(4.300 ± 0.030)e-18"),
+        (1.5, 1e-9, "1.50000000 ± 0.00000000"),
     ],
 )
 def test_two_digits_of_the_standard_error_are_printed(value, se, text):

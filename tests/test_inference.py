@@ -53,6 +53,12 @@ def posteriors_alone(rows):
     return ds.infer(*rows, test=simulate(100, 4), target="posterior", **OPTIONS)
 
 
+def test_test_rows_that_members_are_trained_on_are_refused(rows):
+    theta, y = rows
+    with pytest.raises(ValueError, match="50 of 60 rows of `test` are among the simulations"):
+        ds.infer(*rows, test=(np.r_[theta[:50], theta[:10] + 1], y[:60]), **OPTIONS)
+
+
 def assert_same(first, second, y):
     assert first.fit.names == second.fit.names
     np.testing.assert_array_equal(first.fit.weights, second.fit.weights)

@@ -29,6 +29,8 @@ __all__ = [
     "not_finite",
     "rows_not_in_range",
     "rows_of_data",
+    "shareable",
+    "shared_rows",
 ]
 
 # Sums of squares of larger numbers, and the products of these that solvers form, may overflow.
@@ -202,3 +204,19 @@ def frozen(array: np.ndarray) -> np.ndarray:
     array = np.array(array)
     array.flags.writeable = False
     return array
+
+
+def shareable(array: np.ndarray) -> np.ndarray:
+    """Return an array that torch can share, writeable and without negative strides; copied only if it is not."""
+    array = np.require(array, requirements="W")
+    return array.copy() if any(stride < 0 for stride in array.strides) else array
+
+
+def shared_rows(theta: np.ndarray, others: np.ndarray) -> int:
+    """Return how many rows of ``others`` have the parameters of a row of ``theta`` (N, d).
+
+    0 where rows cannot be told apart by their parameters, because these repeat.
+    """
+    known, asked = ([row.tobytes() for row in np.ascontiguousarray(of, float)] for of in (theta, others))
+    distinct = set(known)
+    return sum(row in distinct for row in asked) if len(distinct) == len(known) else 0

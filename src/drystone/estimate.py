@@ -23,6 +23,8 @@ __all__ = [
     "standard_error",
 ]
 
+# Standard errors below this are printed with an exponent.
+SMALL = 1e-7
 # Pareto shape of importance weights above which their mean is not to be relied on (Vehtari et al. 2024).
 UNRELIABLE_PARETO = 0.7
 
@@ -54,6 +56,10 @@ class Estimate:
             raise ValueError(f"an estimate is formatted with '' or '+'; got {sign!r}.")
         if np.isnan(self.value):
             return ""
+        if 0 < self.se < SMALL and abs(self.value) < 1e3 * SMALL:
+            exponent = int(np.floor(np.log10(max(abs(self.value), self.se))))
+            mantissas = Estimate(self.value / 10.0**exponent, self.se / 10.0**exponent)
+            return f"({mantissas:{sign}})e{exponent:+03d}"
         # Two digits of the standard error.
         digits = 4 if not 1e-12 < self.se < np.inf else int(np.clip(1 - np.floor(np.log10(self.se)), 0, 8))
         return f"{self.value:{sign}.{digits}f} ± {self.se:.{digits}f}"

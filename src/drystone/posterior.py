@@ -321,7 +321,8 @@ class StackedPosterior:
         y = self.one_observation(self._given_or_default(x))
         sample, member = self._draw(draws, y, seed)
         log_prob = None
-        if "log_q" in self.fit.form.gives:
+        in_use = self.fit.form.active_members(dict(self.fit.params))[0]
+        if "log_q" in self.fit.form.gives and all(self.members[int(k)].has("log_prob") for k in in_use):
             log_prob = self._log_prob(sample[:, 0], np.repeat(y, draws, 0))
         member = None if member is None else member[:, 0]
         return posterior_groups(self.fit.parameters, sample[:, 0], y[0], log_prob, member, self.fit.names)

@@ -48,6 +48,9 @@ def test_what_has_no_density_has_draws_only():
     fit = ds.stack(ds.toy.table(50), ds.SampleAggregation("diagonal"), ds.MeanScore())
     tree = fit.posterior(ds.toy.MEMBERS).to_arviz([0.7], draws=5)
     assert set(tree.children) == {"posterior", "observed_data"}
+    members = {name: ds.adapters.from_functions(sample=m.sample) for name, m in ds.toy.MEMBERS.items()}
+    mixture = ds.stack(ds.toy.table(50), score=ds.EnergyScore()).posterior(members)
+    assert "lp" not in mixture.to_arviz([0.7], draws=5)["sample_stats"]
 
 
 def test_ranks_are_where_arviz_looks_for_calibration():

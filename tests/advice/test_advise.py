@@ -349,6 +349,19 @@ def test_where_nothing_is_at_stake_nothing_is_made_of_rounding(table):
     assert "The weights are the same in all bootstrap refits." in str(ds.advise(ds.stack(alone), alone, times=5))
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_advice_does_not_depend_on_units(table, unit):
+    def advice(scale):
+        scaled = ds.Table(scale * table.theta, draws=scale * table.draws)
+        return ds.advise(ds.stack(scaled, score=ds.EnergyScore()), scaled, times=5, subsets=2)
+
+    here, there = advice(1.0), advice(unit)
+    assert (there.more_members, there.more_rows) == (here.more_members, here.more_rows)
+    np.testing.assert_array_equal(there.drop_one.redundant, here.drop_one.redundant)
+    for words in ("hardest to replace", "No member is hard to replace", "gains nothing"):
+        assert (words in str(there)) == (words in str(here)), words
+
+
 def test_rows_that_the_fit_has_not_seen_are_refused(table):
     with pytest.raises(ValueError, match="must hold the rows that `fit` was fitted to: its loss there was"):
         ds.advise(ds.stack(table), make_table(K=7, N=300, d=2, seed=5))

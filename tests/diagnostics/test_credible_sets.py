@@ -114,8 +114,11 @@ def test_a_sliver_without_volume_does_not_stretch_the_ends():
 def test_too_few_simulations_allow_no_bound():
     found = posterior("good", 30, 0).credible_set([0.0], 0.01)
     assert found.threshold == -np.inf
-    assert "No bounded set" in str(found)
+    assert str(found) == "No bounded set has 99 % probability by 30 simulations: 99 are needed."
     assert found.contains([[1e6]])[0]
+    assert found.volume.value == np.inf
+    assert np.isinf(found.bounds).all()
+    assert found.projection("theta")[1].any()
 
 
 def test_a_local_set_follows_the_errors_there_and_says_that_it_is_approximate():

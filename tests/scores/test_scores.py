@@ -127,6 +127,22 @@ def test_energy_score_agrees_with_its_closed_form_for_a_gaussian():
     assert error < 0.01
 
 
+@pytest.mark.parametrize("draws", [100, 400])
+def test_energy_score_of_a_markov_chain_is_that_of_independent_draws(draws):
+    rng = np.random.default_rng(3)
+    N, S, rho = 400, 400, 0.8
+    theta, chain = rng.normal(size=(N, 1)), rng.normal(size=(N, S))
+    for s in range(1, S):
+        chain[:, s] = rho * chain[:, s - 1] + np.sqrt(1 - rho**2) * chain[:, s]
+    score = ds.EnergyScore(draws=draws)
+    of_chain, independent = (
+        score.rows(view(ds.Table(theta, draws=of[None, :, :, None]), np.ones(1))).numpy()
+        for of in (chain, rng.normal(size=(N, S)))
+    )
+    difference = of_chain - independent
+    assert abs(difference.mean()) < 4 * difference.std() / np.sqrt(N) < 0.04
+
+
 def test_energy_score_of_rows_averages_to_the_score(weighted_table):
     score = ds.EnergyScore(scale=(1.0, 2.0, 0.7), draws=23)
     q = view(weighted_table)

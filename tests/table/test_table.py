@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 import xarray
 
@@ -24,9 +25,27 @@ def test_statistics_derived_from_draws_follow_their_definitions(table):
     np.testing.assert_allclose(table.quantile(0.3)[k, n, j], np.quantile(draws[:, j], 0.3, method="weibull"))
 
 
-def test_rank_counts_draws_equal_to_the_truth():
-    table = ds.Table([[1.0]], draws=np.array([0.0, 1.0, 1.0, 2.0]).reshape(1, 1, 4, 1))
-    assert table.rank.item() == 0.75
+def test_ranks_of_a_discrete_exact_posterior_are_uniform():
+    # θ ~ Poisson(3), y ~ Binomial(θ, 0.4): θ − y given y is Poisson(1.8).
+    rng, N, S = np.random.default_rng(0), 4000, 9
+    theta = rng.poisson(3, size=(N, 1))
+    y = rng.binomial(theta, 0.4)
+    draws = y[None, :, None] + rng.poisson(1.8, size=(2, N, S, 1))
+    table = ds.Table(theta, y, draws=draws)
+    for rank in table.rank:
+        counts = np.bincount(np.round(S * rank[:, 0]).astype(int), minlength=S + 1)
+        assert scipy.stats.chisquare(counts).pvalue > 1e-3
+    one = ds.Table([[1.0]] * 50, draws=np.tile(np.array([0.0, 1.0, 1.0, 2.0])[:, None], (1, 50, 1, 1)))
+    assert set(one.rank.ravel()) == {0.25, 0.5, 0.75}
+
+
+def test_arrays_in_any_order_of_memory_are_taken(table):
+    backwards = ds.Table(
+        table.theta[::-1], log_q=table.log_q[:, ::-1], draws=table.draws[:, ::-1], rank=table.rank[:, ::-1]
+    )
+    for score in (ds.LogScore(), ds.EnergyScore(), ds.LogScore() + ds.RankCvM()):
+        expected = ds.stack(table, score=score).weights
+        np.testing.assert_allclose(ds.stack(backwards, score=score).weights, expected, atol=1e-4)
 
 
 def test_given_statistics_are_kept_and_not_derived_again():

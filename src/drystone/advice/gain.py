@@ -15,6 +15,7 @@ from drystone.comparison import uniform
 from drystone.estimate import Estimate, mean_over_folds, split_folds
 from drystone.solvers import ProjectedGradient
 from drystone.solvers.projected_gradient import differentiated, single_member_scores
+from drystone.solvers.solver import unit_of_loss
 from drystone.stacking.result import Stacking, losses
 from drystone.table import Table
 
@@ -181,7 +182,7 @@ def _greedy(train: Problem, first: int) -> Iterator[Stacking]:
         slope = np.nan_to_num(loss.gradient(w), nan=np.inf)
         level = w[members] @ slope[members]  # a member lowers the loss if its slope is below the stack's
         slope[members] = np.inf
-        if len(members) == min(K, GREEDY) or slope.min() > level - FLAT:
+        if len(members) == min(K, GREEDY) or slope.min() > level - FLAT * unit_of_loss(score, fit.loss):
             return
         members.append(int(slope.argmin()))
 

@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from drystone.advice.refit import Problem
 from drystone.estimate import standard_error
 from drystone.scores.score import row_scores
+from drystone.solvers.solver import unit_of_loss
 from drystone.stacking.result import Stacking
 from drystone.table import Table
 
@@ -20,7 +21,7 @@ __all__ = ["ROUNDING", "DropOne", "drop_one", "duplicates"]
 # Nats, root mean square: members whose log densities differ by less are worth the same to that many nats, and a
 # mixture of both gains at most an eighth of its square over one of them.
 ALIKE = 0.01
-# A loss smaller than this is the solver's, not the member's.
+# A loss smaller than this, in nats or of the loss itself, is the solver's, not the member's.
 ROUNDING = 1e-7
 
 
@@ -31,10 +32,12 @@ class DropOne:
     Attributes:
         loss: increase of the loss, (K,); 0 for members that are not used.
         se: its standard error, paired over rows, (K,); NaN if the score is not a mean over rows.
+        rounding: a smaller increase is the solver's, not the member's.
     """
 
     loss: np.ndarray
     se: np.ndarray
+    rounding: float = ROUNDING
 
     @property
     def redundant(self) -> np.ndarray:
@@ -43,7 +46,7 @@ class DropOne:
         For the log score this is the likelihood ratio test at 5%: with a score of z standard errors for the
         member's weight the loss is z²/2N, its standard error z/N, so their ratio is below one for z below 2.
         """
-        return (self.loss < ROUNDING) | (self.loss < self.se)
+        return (self.loss < self.rounding) | (self.loss < self.se)
 
 
 def drop_one(problem: Problem, fit: Stacking) -> DropOne:
@@ -66,7 +69,7 @@ def drop_one(problem: Problem, fit: Stacking) -> DropOne:
         without_it = _rows(without, others.table)
         paired = None if with_all is None or without_it is None else without_it - with_all
         se[k] = np.nan if paired is None else standard_error(paired, table.row_weights)
-    return DropOne(loss, se)
+    return DropOne(loss, se, ROUNDING * unit_of_loss(fit.score, fit.loss))
 
 
 def duplicates(table: Table) -> list[tuple[str, ...]]:

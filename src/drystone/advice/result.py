@@ -19,6 +19,7 @@ from drystone.advice.redundancy import ROUNDING, DropOne
 from drystone.diagnostics import Faults
 from drystone.estimate import Estimate, effective_number
 from drystone.scores import LogScore
+from drystone.solvers.solver import unit_of_loss
 from drystone.stacking.result import Stacking
 
 __all__ = ["TAKES", "Advice"]
@@ -93,7 +94,7 @@ class Advice:
         """Whether more members like these would help: the chance of a gain worth their training; None for one."""
         if self.curve is None or self.curve.further is None:
             return None
-        chance = self.curve.further.chance(max(WORTHWHILE * self._unit, ROUNDING))
+        chance = self.curve.further.chance(max(WORTHWHILE * self._unit, self._rounding))
         return "yes" if chance >= LIKELY else "no" if chance <= UNLIKELY else "cannot tell"
 
     @property
@@ -109,9 +110,27 @@ class Advice:
         nats = any(isinstance(term, LogScore) for _, term in self.fit.score.terms)
         return 1.0 if nats else abs(self.fit.loss)
 
+    @property
+    def _rounding(self) -> float:
+        return ROUNDING * unit_of_loss(self.fit.score, self.fit.loss)
+
+    def _plain(self, gain: float) -> str:
+        """Return a gain to two digits."""
+        if np.isinf(gain):
+            return "an unbounded amount"
+        return f"{gain:.2g}" if abs(gain) >= 5e-4 * self._unit else "0"
+
+    def _amount(self, gain: Estimate) -> str:
+        """Return a gain or a loss in words; without its standard error if the score has none."""
+        if not np.isfinite(gain.value):
+            return "an unbounded amount (a row of density 0)"
+        if abs(gain.value) < self._rounding and not gain.se >= self._rounding:
+            return "nothing"
+        return f"{gain.value:.3g}" if np.isnan(gain.se) else str(gain)
+
     def _worth(self, gain: Estimate) -> Verdict:
         """Return "no" if a gain is negligible, itself or against that of stacking; "yes" if it is significant."""
-        least = max(NEGLIGIBLE * self._unit, ROUNDING)
+        least = max(NEGLIGIBLE * self._unit, self._rounding)
         if self.curve is not None and np.isfinite(self.curve.gain.value):
             least = max(least, WORTH * self.curve.gain.value)
         if gain.value <= least:
@@ -190,9 +209,9 @@ class Advice:
             k = int(self.drop_one.loss.argmax())
             sentences.append(
                 "No member is hard to replace: without any one of them the others lose nothing."
-                if self.drop_one.loss[k] < ROUNDING
+                if self.drop_one.loss[k] < self._rounding
                 else f"The member hardest to replace is {self.names[k]}: without it the others lose "
-                f"{_amount(Estimate(self.drop_one.loss[k], self.drop_one.se[k]))}."
+                f"{self._amount(Estimate(self.drop_one.loss[k], self.drop_one.se[k]))}."
             )
         sentences += [f"{first_few(group, most=8)} say the same: keep one." for group in self.duplicates]
         return sentences
@@ -201,7 +220,7 @@ class Advice:
         if self.curve is None or len(self.names) == 1:
             return []
         curve = self.curve
-        gained = _amount(curve.gain)
+        gained = self._amount(curve.gain)
         sentences = [f"On held-out rows the stack gains {gained} over the best single member ({curve.score})."]
         enough = curve.enough()
         if enough is not None:
@@ -214,12 +233,13 @@ class Advice:
         K = len(self.names)
         low, high = further.range(0.8)
         answer = f"cannot tell from {K} members" if self.more_members == "cannot tell" else self.more_members
-        if max(abs(low), abs(high)) < ROUNDING:
+        if max(abs(low), abs(high)) < self._rounding:
             return f"More members like these: {answer}. Random subsets of these say that they add nothing."
+        gains = [self._plain(gain) for gain in (low, high, further.median)]
         return (
-            f"More members like these: {answer}. {further.members} more would gain {_plain(low)} to "
-            f"{_plain(high)} (80% range; as likely more as less than {_plain(further.median)}), as extrapolated "
-            f"from random subsets of these {K} on held-out rows."
+            f"More members like these: {answer}. {further.members} more would gain {gains[0]} to {gains[1]} (80% "
+            f"range; as likely more as less than {gains[2]}), as extrapolated from random subsets of these {K} on "
+            "held-out rows."
         )
 
     def _on_rows(self) -> list[str]:
@@ -227,11 +247,11 @@ class Advice:
             return []
         left = self.learning.left
         half = Estimate(left.value / 2, left.se / 2)
-        if max(abs(left.value), left.se) < ROUNDING:
+        if max(abs(left.value), left.se) < self._rounding:
             return [f"More stacking simulations: {self.more_rows}. Fewer than these {self.rows} give the same."]
         return [
             f"More stacking simulations: {self.more_rows}. Expected further gain over these {self.rows}: "
-            f"{_amount(half)} from as many again, {_amount(left)} from infinitely many."
+            f"{self._amount(half)} from as many again, {self._amount(left)} from infinitely many."
         ]
 
     def _on_calibration(self) -> list[str]:
@@ -247,17 +267,3 @@ class Advice:
             f"in 5% of cases): {listed}.",
             *(f"To try against what is {remedy}." for remedy in remedies(self.fit, self.calibration)),
         ]
-
-
-def _plain(gain: float) -> str:
-    """Return a gain to two digits."""
-    return "an unbounded amount" if np.isinf(gain) else f"{gain:.2g}" if abs(gain) >= 5e-4 else "0"
-
-
-def _amount(gain: Estimate) -> str:
-    """Return a gain or a loss in words; without its standard error if the score has none."""
-    if not np.isfinite(gain.value):
-        return "an unbounded amount (a row of density 0)"
-    if abs(gain.value) < ROUNDING and not gain.se >= ROUNDING:
-        return "nothing"
-    return f"{gain.value:.3g}" if np.isnan(gain.se) else str(gain)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from drystone._arrays import shared_rows
 from drystone._parallel import one_thread
 from drystone.comparison.drawn import DrawnView
 from drystone.comparison.methods import (
@@ -86,7 +87,7 @@ def compare(
     names = [metric.name for metric in metrics]
     if duplicated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"names of `metrics` must be unique; duplicated: {', '.join(duplicated)}.")
-    shared = test.N if validation is test else _shared_rows(validation, test)
+    shared = test.N if validation is test else shared_rows(validation.theta, test.theta)
     if shared and validation is not test:
         warnings.warn(
             f"{shared} of {test.N} test rows are validation rows, too, so that values are optimistic. Split the "
@@ -115,12 +116,6 @@ def compare(
     if not results:
         raise ValueError(f"no metric can be computed from these tables: {skipped}.")
     return Comparison(tuple(results), fits, test.N, not shared, skipped)
-
-
-def _shared_rows(validation: Table, test: Table) -> int:
-    """Return how many rows have the parameters of a validation row; 0 where rows cannot be told apart by these."""
-    known = {row.tobytes() for row in validation.theta}
-    return sum(row.tobytes() in known for row in test.theta) if len(known) == validation.N else 0
 
 
 def _warn_of_nonfinite(name: str, table: Table, statistics: Collection[str]) -> None:

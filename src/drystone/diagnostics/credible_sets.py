@@ -90,9 +90,11 @@ class CredibleSet:
     def volume(self) -> Estimate:
         """Volume in the units of θ, within the range of the reference's parameters and of the draws.
 
-        By importance sampling: half of the points are draws of the posterior, half uniform in that range, where
-        the set may reach beyond the draws.
+        Infinite if no bounded set has the probability. By importance sampling: half of the points are draws of the
+        posterior, half uniform in that range, where the set may reach beyond the draws.
         """
+        if self.threshold == -np.inf:
+            return Estimate(np.inf, np.nan)
         terms = self._volumes
         parts = terms.reshape(2, POINTS)
         return Estimate(float(terms.mean()), float(np.sqrt((parts.var(1) / POINTS).sum()) / 2))
@@ -115,6 +117,13 @@ class CredibleSet:
         Flows within bounds have slivers of high density at them, of no volume to speak of: a single draw there
         would stretch the ends to a bound that the set does not otherwise come near.
         """
+        if self.threshold == -np.inf:
+            return np.tile([-np.inf, np.inf], (len(self.parameters), 1))
+        return self._ends
+
+    @property
+    def _ends(self) -> np.ndarray:
+        """Ends within the range of the points, (d, 2)."""
         points, _, inside = self._points
         if not inside.any():
             return np.full((len(self.parameters), 2), np.nan)
@@ -161,14 +170,16 @@ class CredibleSet:
                 raise ValueError(unknown("parameter", name, self.parameters))
         columns = [self.parameters.index(name) for name in parameters]
         points, _, inside = self._points
-        ends = [(float(low), float(high)) for low, high in self.bounds[columns]] if inside.any() else None
+        ends = [(float(low), float(high)) for low, high in self._ends[columns]] if inside.any() else None
         counts, edges = np.histogramdd(points[inside][:, columns], bins=bins, range=ends)
         return *edges, counts > 0
 
     def __str__(self) -> str:
-        level = f"{1 - self.alpha:.0%}".replace("%", " %")
+        level = f"{100 * (1 - self.alpha):.4g} %"
         if self.threshold == -np.inf:
-            return f"No bounded set has {level} probability by these simulations: the members say too little."
+            enough = np.ceil(1 / self.alpha) - 1
+            why = f"{enough:.0f} are needed" if self.rows < enough else "the members say too little"
+            return f"No bounded set has {level} probability by {self.rows:.0f} simulations: {why}."
         if self.approximate:
             kind = f"about {level} probability near this observation (approximate, by {self.rows:.0f} simulations)"
         else:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drystone.forms.distances import first_draws
+from drystone.forms.distances import mixed_draws
 from drystone.table import Statistic, Table
 from drystone.table.table import quantity_at_truth
 
@@ -42,7 +42,7 @@ def truth_and_width(table: Table, statistic: Statistic, most: int) -> tuple[Tens
         statistic: f.
         most: how many draws per member and row to look at.
     """
-    of_members = [_evaluated(draws, table.y, statistic).numpy() for draws in first_draws(table, most)]
+    of_members = [_evaluated(draws, table.y, statistic).numpy() for draws in mixed_draws(table, most)]
     lower, upper = np.quantile(of_members, [0.16, 0.84], axis=-1)
     width = max(float(np.median(upper - lower)), 1e-300) / 20
     return torch.as_tensor(quantity_at_truth(table, statistic)), torch.tensor(width)

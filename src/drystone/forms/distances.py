@@ -4,8 +4,8 @@ r"""Distances between draws and truth, and between draws: the two halves of the 
     A_{kn} = E\|\tilde\theta_{kn} - \theta_n\|, \qquad
     B_{jkn} = E\|\tilde\theta_{jn} - \tilde\theta'_{kn}\|
 
-B pairs every draw of j with the next draw of k, cyclically: unbiased, linear in the number of draws, and, since
-no draw ever meets itself, a member given twice changes nothing.
+B pairs every draw of j with the next draw of k, cyclically in mixing order: unbiased, linear in the number of
+draws, and, since no draw ever meets itself, a member given twice changes nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drystone._arrays import shareable
+from drystone.forms.independent import mixing_order
 from drystone.table import Table, blocks
 
-__all__ = ["averages", "first_draws", "pairs", "spread", "to_truth"]
+__all__ = ["averages", "mixed_draws", "pairs", "spread", "to_truth"]
 
 TOO_FEW = "distances between draws need at least 2 draws a simulation; got 1."
 # Distances held at once (32 MB in float64).
@@ -39,7 +41,7 @@ def _shares(block: Table, most: int, scale: tuple[float, ...]) -> tuple[Tensor, 
     """Return what a block of rows adds to both."""
     unit, a = torch.tensor(scale, dtype=torch.float64), torch.as_tensor(block.row_weights)
     between, done = torch.zeros(block.K, block.K, dtype=torch.float64), 0
-    for rows in _blocks(first_draws(block, most) / unit):
+    for rows in _blocks(mixed_draws(block, most) / unit):
         between += torch.tensordot(a[done : done + len(rows)], rows, 1)
         done += len(rows)
     return to_truth(block, scale) @ a, between
@@ -62,13 +64,13 @@ def spread(table: Table, weights: Tensor, most: int, scale: Tensor) -> Tensor:
         return torch.einsum("njk,nj,nk->n", between, weights, weights)
     members = np.flatnonzero(weights.numpy())  # the others are not looked at
     w = weights[members]
-    by_rows = _blocks(first_draws(table, most, members) / scale)
+    by_rows = _blocks(mixed_draws(table, most, members) / scale)
     return torch.cat([torch.einsum("njk,j,k->n", between, w, w) for between in by_rows])
 
 
 def _all_pairs(table: Table, most: int, scale: tuple[float, ...]) -> Tensor:
     """Return B_jkn of all rows, (N, K, K)."""
-    return torch.cat(list(_blocks(first_draws(table, most) / torch.tensor(scale, dtype=torch.float64))))
+    return torch.cat(list(_blocks(mixed_draws(table, most) / torch.tensor(scale, dtype=torch.float64))))
 
 
 def _blocks(draws: Tensor) -> Iterator[Tensor]:
@@ -88,12 +90,13 @@ def pairs(draws: Tensor) -> Tensor:
     return (distance + distance.mT) / 2
 
 
-def first_draws(table: Table, most: int, members: np.ndarray | None = None) -> Tensor:
-    """Return the first draws of each member and row, at most ``most``, (K, N, M, d), in float64."""
+def mixed_draws(table: Table, most: int, members: np.ndarray | None = None) -> Tensor:
+    """Return draws of each member and row in mixing order, at most ``most``, (K, N, M, d), in float64."""
     chosen = range(table.K) if members is None else members
-    return torch.stack([_draws(table, k)[:, :most].double() for k in chosen])
+    order = torch.as_tensor(mixing_order(int(table.draws.shape[2]))[:most])
+    return torch.stack([_draws(table, k)[:, order].double() for k in chosen])
 
 
 def _draws(table: Table, k: int) -> Tensor:
-    """Return draws of one member, (N, S, d); writeable (copied if not), which torch asks of arrays it shares."""
-    return torch.as_tensor(np.require(table.draws[int(k)], requirements="W"))
+    """Return draws of one member, (N, S, d)."""
+    return torch.as_tensor(shareable(np.asarray(table.draws[int(k)])))

@@ -25,6 +25,7 @@ __all__ = [
     "MomentStandIns",
     "QuantileStandIns",
     "choose_members",
+    "mixing_order",
     "next_draws",
     "row_keys",
     "row_uniforms",
@@ -52,22 +53,30 @@ def choose_members(weights: np.ndarray, keys: np.ndarray, S: int, seed: int) -> 
     return np.stack(each).clip(max=weights.shape[1] - 1)
 
 
+def mixing_order(S: int) -> np.ndarray:
+    """Return the order in which S draws of a row are used where not all are, or where they are paired, (S,).
+
+    Draws of a Markov chain are like their neighbors, and the first ones are not like the others.
+    """
+    return np.random.default_rng(0).permutation(S)
+
+
 def next_draws(chosen: np.ndarray, draws: Any) -> np.ndarray:
-    """Return the draws of the chosen members, (N, S, d): of each member its first, second, … in the row.
+    """Return the draws of the chosen members, (N, S, d): of each member one after the other in mixing order.
 
     Args:
         chosen: a member for each draw, (N, S).
         draws: (K, N, S, d), anything that slices to NumPy along its first axis.
     """
     N, S = chosen.shape
-    order = np.argsort(chosen, axis=None, kind="stable")
+    order, mixed = np.argsort(chosen, axis=None, kind="stable"), mixing_order(draws.shape[2])
     members, first = np.unique(chosen.ravel()[order], return_index=True)
     pooled = np.empty((N * S, draws.shape[-1]))
     for k, places in zip(members, np.split(order, first[1:]), strict=True):
         rows = places // S
         begins = np.flatnonzero(np.diff(rows, prepend=-1))
         used = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
-        pooled[places] = np.asarray(draws[int(k)])[rows, used]
+        pooled[places] = np.asarray(draws[int(k)])[rows, mixed[used]]
     return pooled.reshape(N, S, -1)
 
 

@@ -18,6 +18,7 @@ from drystone.forms.independent import (
     MomentStandIns,
     QuantileStandIns,
     choose_members,
+    mixing_order,
     next_draws,
     row_keys,
     thin_ranks,
@@ -176,7 +177,8 @@ class MixtureView(View):
             raise ValueError(
                 f"{n} draws of the mixture need {counts.max()} of one member; the table holds {S}. Ask for fewer."
             )
-        pooled = pool(counts, lambda k, rows, m: np.moveaxis(np.asarray(source[k])[rows, :m], 1, 0), rng)
+        order = mixing_order(S)
+        pooled = pool(counts, lambda k, rows, m: np.moveaxis(np.asarray(source[k])[rows][:, order[:m]], 1, 0), rng)
         return torch.as_tensor(pooled.swapaxes(0, 1))
 
     def independent_draws(self, seed: int = 0) -> Tensor:

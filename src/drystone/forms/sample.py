@@ -106,8 +106,8 @@ def _largest_entries(params: Arrays) -> np.ndarray:
 
 
 def _side_by_side(table: Table, n: int) -> Tensor:
-    """Return the first n draws with the members' side by side, (N n, K d): a combination is one product."""
-    draws = distances.first_draws(table, n).permute(1, 2, 0, 3)
+    """Return n draws per row with the members' side by side, (N n, K d): a combination is one product."""
+    draws = distances.mixed_draws(table, n).permute(1, 2, 0, 3)
     return draws.reshape(-1, table.K * table.d).contiguous()
 
 

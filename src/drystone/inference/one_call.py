@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_integer, as_numpy, rows_of_data
+from drystone._arrays import as_integer, as_numpy, rows_of_data, shared_rows
 from drystone._defaults import EPOCHS, LOG_Y, SEED
 from drystone._files import remove, working_in
 from drystone._messages import counted, html_list
@@ -154,6 +154,11 @@ def infer(
         if not isinstance(test, tuple | list) or len(test) != 2:
             raise TypeError(f"`test` must be simulations (theta, y), or None; got {type(test).__name__}.")
         test = further_simulations("test", *test, theta, y)
+        if shared := shared_rows(theta, test[0]):
+            raise ValueError(
+                f"{shared} of {len(test[0])} rows of `test` are among the simulations that members are trained "
+                "on, so that the comparison would flatter. Give further simulations, or none."
+            )
     first, rows = split_rows(len(theta), seed)
     with working_in(directory, own=True):
         home = None if directory is None else Path(directory)

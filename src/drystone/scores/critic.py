@@ -25,6 +25,7 @@ from drystone._early_stopping import EarlyStopping
 from drystone._parallel import seeded
 from drystone.errors import StackingError
 from drystone.estimate import mean_over_rows
+from drystone.forms.independent import mixing_order
 from drystone.forms.view import View
 from drystone.table import Table, blocks
 from drystone.table.inputs import flat_data, spread_or_one
@@ -115,8 +116,9 @@ def pairs_of(q: View, most: int, seed: int) -> tuple[Tensor, Tensor]:
         drawing = np.flatnonzero(q.peers.has("draws"))
         if len(drawing) * d <= MOST_RANKS:
             source = blocks.load(blocks.part(q.peers, drawing), {"draws"}).draws
+            order = mixing_order(source.shape[2])[: max(MOST_REFERENCE, most)]  # as in the stacked draws
             for k in range(len(drawing)):
-                member = torch.as_tensor(np.asarray(source[k][:, : max(MOST_REFERENCE, most)], float))
+                member = torch.as_tensor(np.asarray(source[k][:, order], float))
                 references.append((member, _left_out(shown, member)))
         for reference, left_out in references:
             of_truth.append(_rank(truth[:, None], reference, left_out[:, :1])[:, 0])

@@ -25,8 +25,8 @@ class EnergyScore(RowScore):
     Args:
         scale: divide each parameter by this first, (d,); the prior's standard deviations make parameters of
             different units comparable.
-        draws: how many draws per member and simulation the second term uses at most, the first ones of the table.
-            Its cost is K² N distances for each.
+        draws: how many draws per member and simulation the second term uses at most. They may be of a Markov
+            chain, in its order, but not sorted. Its cost is K² N distances for each.
 
     Example:
         >>> import drystone as ds

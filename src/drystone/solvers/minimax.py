@@ -22,7 +22,7 @@ from torch.nn.functional import softplus
 from drystone.errors import StackingError
 from drystone.estimate import Estimate, mean_over_rows, split_folds
 from drystone.forms import Form, Mixture, SampleAggregation
-from drystone.forms.distances import first_draws
+from drystone.forms.distances import mixed_draws
 from drystone.forms.view import JoinedView
 from drystone.scores import EnergyScore, JensenShannon, LogScore, Score, Sum
 from drystone.scores.critic import Critic, Features
@@ -279,7 +279,7 @@ class Game:
         self.held_out, self.played = np.sort(order[:cut]), np.sort(order[cut:])
         self.rows, self.rng = table.select(rows=self.played), rng
         self.theta, self.a = torch.as_tensor(table.theta), torch.as_tensor(table.row_weights)
-        self.draws = first_draws(table, 64).transpose(0, 1)  # (N, K, M, d)
+        self.draws = mixed_draws(table, 64).transpose(0, 1)  # (N, K, M, d)
         if self.draws.shape[2] < 3:
             raise ValueError(
                 "JensenShannon compares a draw with others of its member; it needs at least 3 draws, got "

@@ -36,14 +36,24 @@ __all__ = [
     "usable",
 ]
 
+# Multiples of it, less their integer part, are spread evenly.
+GOLDEN = (np.sqrt(5) - 1) / 2
 # A statistic by name, or a level for the quantiles at it.
 Key = str | float
 A = TypeVar("A")
 
 
 def share_below(draws: np.ndarray, truth: np.ndarray, axis: int) -> np.ndarray:
-    """Return the share of draws ≤ truth; NaN where a draw is not finite, lest a broken member look calibrated."""
-    rank = (draws <= truth).mean(axis)
+    """Return the share of draws ≤ truth; NaN where a draw is not finite, lest a broken member look calibrated.
+
+    Of draws equal to the truth, as discrete parameters have them, a share u counts as below: none to all, evenly
+    over the rows, so that ranks of an exact posterior are uniform.
+    """
+    S, below, at_most = draws.shape[axis], (draws < truth).sum(axis), (draws <= truth).sum(axis)
+    if (below < at_most).any():
+        u = ((np.arange(below.size) + 0.5) * GOLDEN % 1.0).reshape(below.shape)
+        at_most = below + np.floor(u * (at_most - below + 1))
+    rank = at_most / S
     finite = np.isfinite(draws).all(axis)
     return rank if finite.all() else np.where(finite, rank, np.nan)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_numpy, checked
+from drystone._arrays import as_numpy, checked, shareable
 from drystone._messages import counted, html_table
 from drystone.estimate import effective_rows
 from drystone.table import blocks, disk
@@ -595,8 +595,8 @@ def _checked_draws(draws: Any, sizes: dict[str, int]) -> Any:
 
 
 def _float(array: np.ndarray) -> np.ndarray:
-    """Return an array in float64 and writeable, which torch asks of arrays it shares; copied only if it is not."""
-    return np.require(array, float, "W")
+    """Return an array in float64 that torch can share."""
+    return shareable(np.asarray(array, float))
 
 
 def _equal_weights(table: Table) -> np.ndarray:
