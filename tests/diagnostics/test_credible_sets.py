@@ -118,7 +118,7 @@ def test_too_few_simulations_allow_no_bound():
     assert found.contains([[1e6]])[0]
     assert found.volume.value == np.inf
     assert np.isinf(found.bounds).all()
-    assert found.projection("theta")[1].any()
+    assert found.projection("theta_0")[1].any()
 
 
 def test_a_local_set_follows_the_errors_there_and_says_that_it_is_approximate():
