@@ -374,6 +374,12 @@ def test_the_pareto_shape_of_pareto_weights_is_found(k):
     assert pareto_shape(np.log(w)) == pytest.approx(k, abs=0.15)
 
 
+def test_weights_that_are_nearly_equal_have_no_tail_to_speak_of():
+    u = np.random.default_rng(0).random(1000)
+    for w in (1 + u, np.where(u < 0.95, 0.5, 0.6) + 1e-9 * u):
+        assert pareto_shape(np.log(w)) <= 0
+
+
 @pytest.mark.parametrize("task", ["two_moons", "gaussian_mixture"])
 def test_exact_likelihoods_of_the_tasks_give_their_posteriors(task):
     task = ds.tasks.get(task)

@@ -13,6 +13,8 @@ __all__ = ["NormalizationReport", "pareto_shape", "width_in_words"]
 # Rows are counted whose log density may err low by more nats than this, the default of ``ds.normalize(error=)``:
 # the most points were not enough there. Above the second, a share of the rows, the proposal is to blame.
 WIDE, OFTEN = 0.05, 0.01
+# Weights have a tail if the largest is so many times the mean.
+FAR = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,8 @@ def pareto_shape(log_w: np.ndarray) -> float:
     r"""Return k̂ of a generalized Pareto distribution fitted to the largest weights (Vehtari et al. 2024).
 
     The largest min(M/5, 3√M) weights, in excess of the next one; the fit is Zhang & Stephens' (2009) average over
-    the profile likelihood. NaN for fewer than five exceedances, or if every weight is 0.
+    the profile likelihood. NaN for fewer than five exceedances, or if every weight is 0. At most 0, as of bounded
+    weights, if none is far above the mean: of nearly equal weights the fit would say anything.
     """
     tail = int(min(len(log_w) / 5, 3 * np.sqrt(len(log_w))))
     if tail < 5 or log_w.max() == -np.inf:
@@ -78,4 +81,5 @@ def pareto_shape(log_w: np.ndarray) -> float:
     b_mean = float(b @ weights / weights.sum())
     shape = float(np.log1p(-b_mean * excess).mean())
     # A weak prior centered at ½ keeps small tails from extreme values.
-    return (n * shape + 5) / (n + 10)
+    shape = (n * shape + 5) / (n + 10)
+    return min(shape, 0.0) if w[-1] < FAR * w.mean() else shape
