@@ -76,7 +76,7 @@ def compare(
         best -2.10 ± 0.16
         uniform -1.581 ± 0.031
         log -1.542 ± 0.058
-        energy -1.556 ± 0.062
+        energy -1.542 ± 0.058
     """
     for name, table in (("validation", validation), ("test", test)):
         if not isinstance(table, Table):

@@ -103,7 +103,7 @@ class Metric:
         >>> metric = ds.Metric(ds.MeanScore(), "squared error of the mean")
         >>> comparison = ds.compare(ds.toy.table(200, seed=1), ds.toy.table(200, seed=2), metrics=[metric])
         >>> print(comparison.of(metric).best, comparison.of(metric).methods["stacked"].value)
-        narrow 1.117 ± 0.099
+        narrow 1.101 ± 0.098
     """
 
     score: Score

@@ -45,7 +45,7 @@ def tarp(
     Example:
         >>> import drystone as ds
         >>> fit = ds.stack(ds.toy.table(500, seed=1))
-        >>> print(ds.diagnostics.tarp(ds.toy.table(200, seed=2), fit))
+        >>> print(ds.diagnostics.tarp(ds.toy.table(200, seed=3), fit))
         Calibration of 4 members and 2 methods:
         uniform: outside the band for ball
         stacked: inside the band
