@@ -17,7 +17,7 @@ from drystone.simulation.simulate import simulate
 from drystone.table import Table
 from drystone.tabulation.tabulate import tabulate
 from drystone.training.member import TrainedMember
-from drystone.training.sweep import Family, Sweep
+from drystone.training.sweep import Configuration, Family, Sweep
 from drystone.training.train import train
 from experiments.compression import compress
 from experiments.ensembles import Array, Plan, of_both
@@ -128,13 +128,15 @@ def compressed(survey: Survey, plan: Plan) -> Sets:
 
 def posteriors(survey: Survey, plan: Plan, sets: Sets) -> dict[str, TrainedMember]:
     """Return the members by name, trained as far as they are not on disk; the fastest first if time is limited."""
-    rng = np.random.default_rng(plan.seed)
-    drawn = [survey.sweep.draw(survey.family, rng) for _ in range(survey.members)]
-    fastest_first = sorted(drawn, key=lambda configuration: configuration.cost)
+    sweep: Sweep | list[Configuration] = survey.sweep
+    if survey.minutes is not None:
+        rng = np.random.default_rng(plan.seed)
+        drawn = (survey.sweep.draw(survey.family, rng) for _ in range(survey.members))
+        sweep = sorted(drawn, key=lambda configuration: configuration.cost)
     ensemble = train(
         *sets["training"], members=survey.members, minutes=survey.minutes, family=survey.family,
-        sweep=survey.sweep if survey.minutes is None else fastest_first, seed=plan.seed, prior=MiniSimBIG.prior,
-        workers=plan.workers, directory=survey.folder(plan) / "members",
+        sweep=sweep, seed=plan.seed, prior=MiniSimBIG.prior, workers=plan.workers,
+        directory=survey.folder(plan) / "members",
         epochs=survey.epochs, patience=survey.patience, lr_drops=survey.lr_drops, snapshots=survey.snapshots,
     )  # fmt: skip
     if not survey.snapshots:
