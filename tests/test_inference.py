@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -57,6 +58,16 @@ def test_test_rows_that_members_are_trained_on_are_refused(rows):
     theta, y = rows
     with pytest.raises(ValueError, match="50 of 60 rows of `test` are among the simulations"):
         ds.infer(*rows, test=(np.r_[theta[:50], theta[:10] + 1], y[:60]), **OPTIONS)
+
+
+def test_columns_have_names_and_may_not_change_their_order(rows):
+    theta, y = (pd.DataFrame(of, columns=[f"{name} 1", f"{name} 2"]) for of, name in zip(rows, "ab", strict=True))
+    inference = ds.infer(theta, y, target="posterior", **OPTIONS)
+    assert inference.posterior.fit.parameters == ("a 1", "a 2")
+    with pytest.raises(
+        ValueError, match=r"must have the columns \('a 1', 'a 2'\), in this order; got \('a 2', 'a 1'\)"
+    ):
+        ds.infer(theta, y, test=(theta[["a 2", "a 1"]], y), **OPTIONS)
 
 
 def assert_same(first, second, y):

@@ -26,6 +26,7 @@ __all__ = [
     "entropy_of",
     "frozen",
     "in_range",
+    "labels_of_columns",
     "not_finite",
     "rows_not_in_range",
     "rows_of_data",
@@ -124,6 +125,25 @@ def checked(name: str, value: ArrayLike, letters: str, sizes: dict[str, int]) ->
     for letter, size in zip(letters, array.shape, strict=True):
         sizes.setdefault(letter, size)
     return array
+
+
+def labels_of_columns(value: ArrayLike) -> tuple[str, ...] | None:
+    """Return the names of a pandas ``DataFrame``'s columns, or of a ``DataArray``'s parameters; None if without.
+
+    Example:
+        >>> import pandas as pd
+        >>> labels_of_columns(pd.DataFrame({"beta": [0.4], "gamma": [0.1]}))
+        ('beta', 'gamma')
+    """
+    labelled: Any = value
+    labels: Any = ()
+    if type(value).__name__ == "DataFrame":
+        labels = labelled.columns
+    elif type(value).__name__ == "DataArray" and "parameter" in labelled.coords:
+        labels = labelled.coords["parameter"].values
+    labels = tuple(labels)
+    # Columns without names are numbered.
+    return tuple(map(str, labels)) if labels and all(isinstance(label, str) for label in labels) else None
 
 
 def _fits(shape: Sequence[int], expected: Sequence[int | None]) -> bool:

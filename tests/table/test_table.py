@@ -5,6 +5,7 @@ import sys
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 import torch
@@ -108,6 +109,19 @@ def test_torch_tensors_and_xarray_are_accepted(table):
     np.testing.assert_array_equal(other.cov, table.cov)
     np.testing.assert_array_equal(other.log_q, table.log_q)
     np.testing.assert_array_equal(other.mean, table.mean)
+
+
+def test_parameters_have_the_names_of_their_columns(table):
+    theta = np.column_stack([table.theta[:, 0], table.theta[:, 0] ** 2])
+    log_q = table.log_q
+    frame = pd.DataFrame(theta, columns=["beta", "gamma"])
+    labelled = xarray.DataArray(theta, dims=("simulation", "parameter"), coords={"parameter": ["beta", "gamma"]})
+    assert ds.Table(frame, log_q=log_q).parameters == ("beta", "gamma")
+    assert ds.Table(labelled, log_q=log_q).parameters == ("beta", "gamma")
+    assert ds.Table(frame, log_q=log_q, parameters=["a", "b"]).parameters == ("a", "b")
+    assert ds.Table(pd.DataFrame(theta), log_q=log_q).parameters == ("theta_0", "theta_1")
+    with pytest.raises(ValueError, match="`parameters` must be unique; duplicated: 'a'"):
+        ds.Table(pd.DataFrame(theta, columns=["a", "a"]), log_q=log_q)
 
 
 def test_one_parameter_needs_no_last_axis():

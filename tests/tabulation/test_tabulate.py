@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
@@ -125,6 +126,12 @@ def test_densities_and_statistics_agree_with_closed_forms():
         quantile = Y + member.shift + member.scale * stats.norm.ppf(0.9)
         np.testing.assert_allclose(table.quantile(0.9)[k], quantile, atol=0.2 * member.scale)
     assert "draws" not in table.gives
+
+
+def test_parameters_have_the_names_of_their_columns():
+    table = ds.tabulate(MEMBERS, pd.DataFrame(THETA, columns=["beta", "gamma"]), Y, draws=0)
+    assert table.parameters == ("beta", "gamma")
+    np.testing.assert_array_equal(table.log_q, ds.tabulate(MEMBERS, THETA, Y, draws=0).log_q)
 
 
 def test_statistics_are_those_of_the_draws_that_are_kept():

@@ -240,6 +240,7 @@ def test_a_batch_larger_than_the_data_is_all_of_it(simulations):
 
 
 ONES = np.ones((20, 2))
+ON_A_PLANE = np.random.default_rng(3).dirichlet([2, 1, 3, 4], 20).astype(np.float32)
 BAD = {
     "flat theta": ({"theta": np.ones(20)}, r"`theta` must have shape \(N, d\); got \(20,\)"),
     "structured y": ({"y": np.ones((20, 2, 2))}, r"`y` must have shape \(N, c\); got \(20, 2, 2\)"),
@@ -249,6 +250,9 @@ BAD = {
         r"`y` must be finite; 20 \(0, 1, .*\) of 20 rows .* \(abs\(y\) < 1e\+60\)",
     ),
     "nan in theta": ({"theta": ONES * [[1.0, np.inf]]}, r"`theta` must be finite; 20 \(0, 1, .*\) of 20 rows"),
+    "fractions": ({"theta": ON_A_PLANE}, r"columns \[0, 1, 2, 3\] of `theta` are linearly dependent"),
+    "twice": ({"theta": ON_A_PLANE[:, [0, 1, 0]] * [1, 1, 9] + [0, 0, 5]}, r"columns \[0, 2\] .* dependent"),
+    "constant": ({"theta": np.c_[ON_A_PLANE[:, 0], ONES]}, r"column [12] of `theta` is constant"),
     "minutes": ({"minutes": 0}, "`minutes` must be positive; got 0"),
     "support": ({"prior": ([2, 0], [3, 2])}, "must lie in the support of `prior`; 20 of 20 rows do not"),
     "validation": ({"validation": 0.0}, "`validation` must leave rows on both sides; got 0.0 of 20 rows"),
@@ -263,7 +267,14 @@ BAD = {
 @pytest.mark.parametrize(("arguments", "message"), BAD.values(), ids=BAD)
 def test_a_bad_argument_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
-        ds.train(**{"theta": ONES, "y": ONES} | arguments)
+        ds.train(**{"theta": ON_A_PLANE[:, :2], "y": ONES} | arguments)
+
+
+def test_likelihoods_are_trained_on_dependent_parameters():
+    theta = np.random.default_rng(3).dirichlet([2, 1, 3], 200)
+    y = theta @ [1.0, 2.0, 4.0] + np.random.default_rng(4).normal(size=200)
+    ensemble = ds.train(theta, y[:, None], target="likelihood", sweep=SMALL, members=1, epochs=1)
+    assert np.isfinite(ensemble[0].log_likelihood(theta, y[:, None])).all()
 
 
 def test_importing_drystone_imports_neither_numba_nor_torch():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_integer, as_numpy, rows_of_data, shared_rows
+from drystone._arrays import as_integer, as_numpy, labels_of_columns, rows_of_data, shared_rows
 from drystone._defaults import EPOCHS, LOG_Y, SEED
 from drystone._files import remove, working_in
 from drystone._messages import counted, html_list
@@ -48,7 +48,7 @@ from drystone.runs.normalizer import RunNormalizer
 from drystone.simulation.prior import as_prior
 from drystone.stacking import Stacking
 from drystone.table import Table
-from drystone.table.inputs import unique_names
+from drystone.table.inputs import parameter_names
 from drystone.tabulation import tabulate
 from drystone.tasks import Task
 from drystone.training import Ensemble, train
@@ -124,7 +124,7 @@ def infer(
         seed: Seed of everything random: without ``minutes`` the same seed gives the same bits.
         directory: Where all results are written as they are finished. The same call continues; one with other
             data or settings raises :class:`~drystone.StaleError`.
-        parameters: Names of θ.
+        parameters: Names of θ; None for those of its columns, as in :class:`~drystone.Table`.
         log_y: As in :func:`drystone.train`.
         embedding: As in :func:`drystone.train`; posteriors only.
         augment: As in :func:`drystone.train`.
@@ -146,13 +146,16 @@ def infer(
     if minutes is not None and not minutes > 0:
         raise ValueError(f"`minutes` must be positive, or None; got {minutes}.")
     seed, most = as_integer("seed", seed, 0), most_members(members)
+    labelled = theta
     theta, y = simulations(theta, rows_of_data("y", y), structured=embedding is not None)
     # What is wrong with other arguments is said now rather than after the training.
     check_prior(prior, theta)
-    unique_names("parameters", parameters, theta.shape[1], "theta")
+    parameters = parameter_names(parameters, labelled, theta.shape[1])
     if test is not None:
         if not isinstance(test, tuple | list) or len(test) != 2:
             raise TypeError(f"`test` must be simulations (theta, y), or None; got {type(test).__name__}.")
+        if (names := labels_of_columns(test[0])) not in (None, parameters):
+            raise ValueError(f"`theta` of `test` must have the columns {parameters}, in this order; got {names}.")
         test = further_simulations("test", *test, theta, y)
         if shared := shared_rows(theta, test[0]):
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import LARGEST, as_numpy, checked, in_range
+from drystone._arrays import LARGEST, as_numpy, checked, in_range, labels_of_columns
 from drystone._messages import count_and_first_few
 from drystone.table.statistics import level_key
 
@@ -27,6 +27,7 @@ __all__ = [
     "each_level",
     "first_crossing",
     "flat_data",
+    "parameter_names",
     "positions",
     "scaled_weights",
     "spread_or_one",
@@ -139,6 +140,12 @@ def unique_names(argument: str, names: Sequence[str] | None, size: int, stem: st
     if twice:
         raise ValueError(f"`{argument}` must be unique; duplicated: {', '.join(map(repr, twice))}.")
     return names
+
+
+def parameter_names(parameters: Sequence[str] | None, theta: ArrayLike, d: int) -> tuple[str, ...]:
+    """Return names of θ: those given, else those that ``theta`` has itself, else theta_0, theta_1 and so on."""
+    names = labels_of_columns(theta) if parameters is None else parameters
+    return unique_names("parameters", names, d, "theta")
 
 
 def positions(argument: str, selection: Selection, universe: Sequence[Any]) -> np.ndarray:

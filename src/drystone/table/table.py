@@ -23,6 +23,7 @@ from drystone.table.inputs import (
     check_ordered,
     check_shares,
     check_symmetric,
+    parameter_names,
     positions,
     scaled_weights,
     unique_names,
@@ -72,7 +73,8 @@ class Table:
         mean: posterior means, (K, N, d).
         cov: posterior covariances, (K, N, d, d).
         names: the members' names.
-        parameters: the parameters' names.
+        parameters: the parameters' names; None for those of the columns, if ``theta`` is a pandas ``DataFrame`` or
+            a labelled xarray ``DataArray``.
         row_weights: a_n ≥ 0, (N,); scaled to sum 1. Importance weights if θ came from a proposal.
         left_out: members that could not be tabulated, and why; for the record.
         S: how many draws stood behind ``rank``, if the draws are not given; calibration bands look at it.
@@ -158,7 +160,7 @@ class Table:
         self._fill(
             MemoryRows(N, arrays, statistics),
             names,
-            unique_names("parameters", parameters, sizes["d"], "theta"),
+            parameter_names(parameters, theta, sizes["d"]),
             None if row_weights is None else scaled_weights(row_weights, N),
             dict(left_out or {}),
             sizes.get("S", S),

@@ -23,7 +23,7 @@ from drystone._resume import Record, digest_array
 from drystone.adapters.member import CheckedMember, Density, Sampler
 from drystone.adapters.points import prior_of
 from drystone.table import Table, blocks
-from drystone.table.inputs import check_in_range, scaled_weights, unique_names
+from drystone.table.inputs import check_in_range, parameter_names, scaled_weights, unique_names
 from drystone.table.statistics import Key, level_key
 from drystone.tabulation.job import MemberJob, Part, Plan
 from drystone.tabulation.parts import InMemoryParts, Outcomes, PointParts, StoredParts, TableHeader
@@ -101,7 +101,7 @@ def tabulate(
             other arguments raises :class:`~drystone.StaleError`. After a change of the members themselves use
             another directory. Memory then holds one member's rows at a time, and
             a table of more than 4 GiB stays on disk (:meth:`drystone.Table.open`).
-        parameters: Names of θ.
+        parameters: Names of θ; None for those of its columns, as in :class:`~drystone.Table`.
         row_weights: See :class:`~drystone.Table`.
         points: Shared points per row, drawn from the prior and the members, at which all densities are evaluated:
             :class:`~drystone.Product` and :class:`~drystone.LikelihoodMixture` are normalized there. K·N·points
@@ -123,11 +123,12 @@ def tabulate(
         Table(K=2 members, N=20 simulations, d=2 parameters; gives interval, log_q, mean, moments, rank)
     """
     sizes: dict[str, int] = {}
+    labelled = theta
     theta, y = np.array(checked("theta", theta, "Nd", sizes), float), rows_of_data("y", y)
     if len(y) != len(theta):
         raise ValueError(f"`y` must have one row per row of `theta`, {len(theta)}; got shape {y.shape}.")
     check_in_range("theta", theta)
-    parameters = unique_names("parameters", parameters, sizes["d"], "theta")
+    parameters = parameter_names(parameters, labelled, sizes["d"])
     weights = None if row_weights is None else scaled_weights(row_weights, len(theta))
     checked_members = _check_members(members, sizes["d"])
     names = list(checked_members)

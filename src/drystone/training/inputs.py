@@ -9,8 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from drystone._arrays import as_numpy, not_finite, rows_not_in_range, rows_of_data
 from drystone.simulation.support import Support
+from drystone.training.preprocessing import Scaling
 
-__all__ = ["Split", "check_inside", "further_simulations", "simulations"]
+__all__ = ["Split", "check_independent", "check_inside", "further_simulations", "simulations"]
+
+# Variance of a combination of standardized parameters below which it is rounding, also in single precision.
+DEPENDENT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -108,4 +112,22 @@ def check_inside(theta: NDArray, support: Support) -> None:
         raise ValueError(
             f"`theta` must lie in the support of `prior`; {outside} of {len(theta)} rows do not "
             f"(lower {support.lower.tolist()}, upper {support.upper.tolist()})."
+        )
+
+
+def check_independent(theta: NDArray) -> None:
+    """Raise if columns of theta (N, d) are constant or linearly dependent: such parameters have no density."""
+    n, d = theta.shape
+    if n <= d:  # so few rows always are
+        return
+    z = Scaling.fit(theta).apply(theta)
+    variances, directions = np.linalg.eigh(z.T @ z / n)
+    if variances[0] < DEPENDENT:
+        columns = np.flatnonzero(np.abs(directions[:, 0]) > 1e-3).tolist()
+        fault = f"columns {columns} of `theta` are linearly dependent"
+        if len(columns) == 1:
+            fault = f"column {columns[0]} of `theta` is constant"
+        raise ValueError(
+            f"{fault}, so that the posterior has no density: networks would make it as high as they can. Leave "
+            "out a column that follows from the others."
         )
