@@ -13,16 +13,16 @@ import numpy as np
 from drystone import tasks
 from drystone.simulation.simulate import simulate
 from drystone.table import Table
+from drystone.tabulation.tabulate import tabulate
 from experiments.ensembles import TASKS, Plan, shown
 from experiments.local import compared
 from experiments.local import table as local_table
-from experiments.opened import held_out
 from experiments.record import Experiment
 from experiments.truth import folder, inferred, names, truth
 
 __all__ = ["EXPERIMENT"]
 
-MANY, QUICK_MANY = 5_000, 50
+MANY, QUICK_MANY = 3_000, 50
 # Far from the seeds of the other simulations.
 SEED = 18_000
 
@@ -34,17 +34,19 @@ def run(plan: Plan) -> dict[str, Any]:
         at, inference = folder(name, plan.seed, plan), inferred(name, plan.seed, plan)
         theta, y, _ = truth(name, plan)
         further = simulate(tasks.get(name), n=QUICK_MANY if plan.quick else MANY, seed=SEED + plan.seed, workers=1)
-        test = held_out(inference, theta, y, seed=plan.seed, directory=at / "held_out")
-        many = held_out(
-            inference, np.asarray(further.theta, float), np.asarray(further.y, float), seed=plan.seed,
-            directory=at / "local",
+        many = np.asarray(further.theta, float), np.asarray(further.y, float)
+        test, many = (
+            tabulate(
+                inference.held_out, *rows, draws=0, seed=plan.seed, workers=1, directory=at / "local" / use
+            )
+            for use, rows in {"test": (theta, y), "stacking": many}.items()
         )  # fmt: skip
-        test = _densities(test, name)
-        results[name] = {str(rows.N): compared(_densities(rows, name), test) for rows in (inference.table, many)}
+        test = _as_shown(test, name)
+        results[name] = {str(rows.N): compared(_as_shown(rows, name), test) for rows in (inference.table, many)}
     return {"tasks": results}
 
 
-def _densities(table: Table, name: str) -> Table:
+def _as_shown(table: Table, name: str) -> Table:
     """Return the densities alone, with data as the networks of :mod:`experiments.local` see them."""
     return Table(table.theta, shown(name, np.asarray(table.y)), log_q=table.log_q, names=table.names)
 
