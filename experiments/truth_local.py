@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from drystone import tasks
+from drystone.inference import Inference
 from drystone.simulation.simulate import simulate
 from drystone.table import Table
 from drystone.tabulation.tabulate import tabulate
-from experiments.ensembles import TASKS, Plan, shown
+from experiments.ensembles import TASKS, Plan, Use, shown
 from experiments.local import compared
 from experiments.local import table as local_table
 from experiments.record import Experiment
@@ -31,19 +32,22 @@ def run(plan: Plan) -> dict[str, Any]:
     """Return task → stacking simulations → global, local, gain."""
     results = {}
     for name in names(plan):
-        at, inference = folder(name, plan.seed, plan), inferred(name, plan.seed, plan)
+        inference = inferred(name, plan.seed, plan)
         theta, y, _ = truth(name, plan)
         further = simulate(tasks.get(name), n=QUICK_MANY if plan.quick else MANY, seed=SEED + plan.seed, workers=1)
-        many = np.asarray(further.theta, float), np.asarray(further.y, float)
-        test, many = (
-            tabulate(
-                inference.held_out, *rows, draws=0, seed=plan.seed, workers=1, directory=at / "local" / use
-            )
-            for use, rows in {"test": (theta, y), "stacking": many}.items()
-        )  # fmt: skip
-        test = _as_shown(test, name)
-        results[name] = {str(rows.N): compared(_as_shown(rows, name), test) for rows in (inference.table, many)}
+        test = _densities(inference, theta, y, name, plan, "test")
+        many = _densities(inference, further.theta, further.y, name, plan, "stacking")
+        few = _as_shown(inference.table, name)
+        results[name] = {str(rows.N): compared(rows, test) for rows in (few, many)}
     return {"tasks": results}
+
+
+def _densities(inference: Inference, theta: np.ndarray, y: np.ndarray, name: str, plan: Plan, use: Use) -> Table:
+    """Return the densities of the members at further rows, from disk if they are there."""
+    theta, y = np.asarray(theta, float), np.asarray(y, float)
+    directory = folder(name, plan.seed, plan) / "local" / use
+    members = inference.held_out
+    return _as_shown(tabulate(members, theta, y, draws=0, seed=plan.seed, workers=1, directory=directory), name)
 
 
 def _as_shown(table: Table, name: str) -> Table:
