@@ -10,6 +10,8 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import zarr
+
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
@@ -72,7 +74,11 @@ installed = False
 
 @contextmanager
 def injected(directory, n=0, fault="ENOSPC"):
-    """Yield the faults, which last as long as the body."""
+    """Yield the faults, which last as long as the body.
+
+    Zarr writes one chunk at a time in it: several that miss the same directory would each try to make it, so that
+    the number of events would differ between equal calls.
+    """
     global current, installed
     if not installed:  # a hook cannot be removed again
         sys.addaudithook(_hook)
@@ -85,6 +91,7 @@ def injected(directory, n=0, fault="ENOSPC"):
 
     os.fsync, current = flush, faults
     try:
-        yield faults
+        with zarr.config.set({"async.concurrency": 1}):
+            yield faults
     finally:
         os.fsync, current = fsync, None
