@@ -305,6 +305,10 @@ def test_levels_are_checked_and_must_match(table):
         ds.IntervalAggregation(weights="positive")
     with pytest.raises(ds.IntractableError, match="must be the same levels"):
         ds.stack(table, ds.IntervalAggregation(0.1), ds.IntervalScore(0.2))
+    theta, y = ds.toy.simulate(100, seed=0)
+    tabulated = ds.tabulate(ds.toy.MEMBERS, theta, y, draws=50)
+    with pytest.raises(ValueError, match=r"neither draws nor quantiles at level 0\.1 \(it has \[0\.05, 0\.95\]\)"):
+        ds.stack(tabulated, ds.IntervalAggregation(0.2), ds.IntervalScore(0.2))
     fit = ds.stack(table, ds.IntervalAggregation(0.1), ds.IntervalScore(0.1))
     with pytest.raises(ValueError, match=r"fitted at alpha = 0.1, not 0.2"):
         fit.apply(table).interval(0.2)

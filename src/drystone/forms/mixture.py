@@ -23,7 +23,7 @@ from drystone.forms.independent import (
     row_keys,
     thin_ranks,
 )
-from drystone.forms.quantiles import POINTS, SOFT_POINTS, pool_points
+from drystone.forms.quantiles import POINTS, SOFT_POINTS, pool_lines, pool_steps
 from drystone.forms.screening import hopeless_members
 from drystone.forms.simplex import SimplexForm
 from drystone.forms.stratified import allocate, pool
@@ -144,15 +144,13 @@ class MixtureView(View):
         return self.mix(blocks.cached(self.table, _second_moments)) - delta[:, :, None] * delta[:, None, :]
 
     def interval(self, alpha: float) -> Tensor:
-        """Return weighted quantiles of the members' pooled points (draws, or tabulated quantiles)."""
+        """Return quantiles of the mixture, whose distribution function is that of the members' points, mixed."""
         levels = (alpha / 2, 1 - alpha / 2)
         if self.table.K == 1 and not self.softness.any():
             return torch.stack([torch.as_tensor(self.table.quantile(level)[0]) for level in levels], -1)
         if self.softness.any():
-            soft = blocks.cached(self.table, pool_points, SOFT_POINTS)
-            return soft.soft_quantiles(self.weights, levels)
-        pooled = blocks.cached(self.table, pool_points, POINTS, levels)
-        return pooled.quantiles(self.weights, levels)
+            return blocks.cached(self.table, pool_steps, SOFT_POINTS).quantiles(self.weights, levels)
+        return blocks.cached(self.table, pool_lines, POINTS, levels).quantiles(self.weights, levels)
 
     def distances(self, most: int, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Return Σ_k w_k A_k and Σ_jk w_j w_k B_jk."""

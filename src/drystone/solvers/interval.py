@@ -193,6 +193,8 @@ def _variants(form: IntervalAggregation) -> dict[str, Variant]:
 def _ends(table: Table, form: IntervalAggregation) -> Table:
     """Return the table with nothing but the ends, so that they are read off the draws once."""
     levels = [level for alpha in each_level(form.alpha) for level in (alpha / 2, 1 - alpha / 2)]
+    for level in levels:
+        table.quantile(level)  # says what is missing
     return blocks.with_statistics(table, [level_key(level) for level in levels])
 
 

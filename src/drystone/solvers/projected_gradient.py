@@ -40,6 +40,9 @@ LONGEST, SHORTEST, VALUES_OF_A_ROUND = (0.1, 0.25), 0.0005, 600
 VALUES_TIMES_SIZE, FEWEST_VALUES, MOST_VALUES = 2e7, 300, 1800
 # Gradient steps before the search, and after each round of it.
 POLISH = 50
+# Small tables, of few rows or draws, have many minima: half of their values go to searches from all starts, these
+# random ones among them.
+RANDOM_STARTS = 4
 
 
 def simplex_starts(table: Table, best: int, n: int, seed: int) -> list[np.ndarray]:
@@ -226,14 +229,21 @@ def _kinked(exact: Problem, end: Minimum, table: Table, form: SimplexForm, score
         return min((w, _projected_gradient(exact, w, 0.0, POLISH).weights), key=exact.value)
 
     with np.errstate(divide="ignore"):
-        weights = min(map(polished, (end.weights, uniform, vertex)), key=exact.value)
+        starts = [polished(w) for w in (end.weights, uniform, vertex)]
         rng, left = np.random.default_rng(seed), VALUES_TIMES_SIZE / (table.K * table.N * table.d)
-        left, rounds, in_vain = int(np.clip(left, FEWEST_VALUES, MOST_VALUES)), cycle(LONGEST), 0
+        left = int(np.clip(left, FEWEST_VALUES, MOST_VALUES))
+        if left == MOST_VALUES:
+            starts.extend(rng.dirichlet(np.ones(table.K), RANDOM_STARTS))
+            each = left // (2 * len(starts))
+            searched = [_compass_search(exact, w, each, rng, max(LONGEST)) for w in starts]
+            starts, left = [polished(w) for w, _ in searched], left - sum(taken for _, taken in searched)
+        weights, rounds, in_vain = min(starts, key=exact.value), cycle(LONGEST), 0
         while left > 0 and in_vain < len(LONGEST):
             value = exact.value(weights)
             reached, taken = _compass_search(exact, weights, min(left, VALUES_OF_A_ROUND), rng, next(rounds))
             weights, left = polished(reached), left - taken
             in_vain = 0 if exact.value(weights) < value else in_vain + 1
+        weights = _without_small(exact, weights)
     note = (
         "found by projected gradients on a softened score, then gradients and a search on the exact one: good, "
         "not certified, not the last digit."
@@ -260,6 +270,15 @@ def _compass_search(
                 w, value, lowered = candidate, reached, True
         step = step if lowered else step / 2
     return w, most - left
+
+
+def _without_small(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """Return the weights without those too small to be searched, if these do not matter."""
+    large, value = np.where(w < SHORTEST, 0.0, w), problem.value(w)
+    if not large.any():
+        return w
+    large /= large.sum()
+    return large if problem.value(large) <= value + 1e-5 * abs(value) else w
 
 
 def _moves(w: np.ndarray) -> Iterator[np.ndarray]:
