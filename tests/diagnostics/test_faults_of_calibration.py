@@ -41,6 +41,21 @@ def test_an_exact_posterior_has_no_clear_fault_in_19_of_20_cases(S):
     assert alarms <= 22  # 10 expected, 3.1 their spread
 
 
+@pytest.mark.parametrize("spread", [0.0, 2.0, 4.0])
+@pytest.mark.parametrize("N", [10, 300])
+def test_an_exact_posterior_has_none_either_where_a_few_rows_have_the_weight(N, spread):
+    rng, S, alarms = np.random.default_rng(N), 100, 0
+    for _ in range(200):
+        u = (rng.integers(0, S + 1, (N, 2)) + 0.5) / (S + 1)
+        weights = np.exp(spread * rng.normal(size=N))
+        alarms += bool(faults_of_ranks(u, S, weights / weights.sum(), NAMES).clear)
+    assert alarms <= 22
+
+
+def test_one_row_shows_no_fault():
+    assert not faults_of_ranks(np.array([[0.9, 0.5]]), 1000, np.ones(1), NAMES).clear
+
+
 def test_small_faults_are_harmless_however_well_they_are_known():
     found = ds.diagnostics.faults(gaussian(20_000, 100, shift=(0.03, 0.0), scale=(1.0, 1.0)))["q"]
     assert found.bias[0].value > 3 * found.bias[0].se
