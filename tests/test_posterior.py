@@ -50,6 +50,8 @@ def test_shapes_follow_sbi(posterior):
     assert posterior.sample_batched((6,), xs).shape == (6, 4, 1)
     assert posterior.sample_batched(torch.Size([6]), x=xs, show_progress_bars=False).shape == (6, 4, 1)
     assert posterior.log_prob(torch.randn(5, 1), x).shape == (5,)
+    with pytest.raises(ValueError, match=r"`theta` must have shape \(S, d\); got \(6, 2, 1\)"):
+        posterior.log_prob(torch.randn(6, 2, 1), x)
     assert posterior.log_prob_batched(torch.randn(4, 1), xs).shape == (1, 4)
     assert posterior.log_prob_batched(torch.randn(3, 4, 1), xs).shape == (3, 4)
     assert posterior.mean(x).shape == (1,)

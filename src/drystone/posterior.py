@@ -135,6 +135,8 @@ class StackedPosterior:
         """Return the log density of theta (S, d) at one observation: (S,)."""
         x = self._given_or_default(x)
         y, points = self.one_observation(x), np.atleast_2d(self._points(theta))
+        if points.ndim > 2:
+            raise ValueError(f"`theta` must have shape (S, d); got {points.shape}. Flatten its first axes.")
         return _like(x, self._log_prob(points, np.repeat(y, len(points), 0)))
 
     def log_prob_batched(self, theta: ArrayLike, x: ArrayLike) -> Any:

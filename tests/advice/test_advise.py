@@ -315,6 +315,17 @@ def test_a_member_without_whom_a_row_is_impossible_cannot_be_dropped():
     assert "without it the others lose an unbounded amount (a row of density 0)" in str(advice)
 
 
+def test_members_that_each_miss_a_row_say_nothing_of_further_ones():
+    table = ds.toy.table(60, seed=1)
+    log_q = np.array(table.log_q)
+    log_q[range(4), range(4)] = -np.inf
+    holes = ds.Table(table.theta, log_q=log_q)
+    advice = ds.advise(ds.stack(holes), holes, times=2, subsets=4)
+    assert np.isfinite(advice.fit.loss)
+    assert advice.more_members == "cannot tell"
+    assert "cannot tell from 4 members, as most subsets of these give some row a density of 0" in str(advice)
+
+
 def test_what_the_fit_dropped_is_dropped_here():
     table = make_table(K=4, N=80)
     log_q = np.array(table.log_q)

@@ -143,6 +143,17 @@ def test_energy_score_of_a_markov_chain_is_that_of_independent_draws(draws):
     assert abs(difference.mean()) < 4 * difference.std() / np.sqrt(N) < 0.04
 
 
+def test_draws_that_are_true_or_false_are_scored_as_numbers():
+    rng = np.random.default_rng(0)
+    theta, draws = rng.random((60, 1)) > 0.5, rng.random((2, 60, 30, 1)) > 0.3
+    found, expected = (
+        ds.stack(ds.Table(t, draws=s), score=ds.EnergyScore())
+        for t, s in ((theta, draws), (theta.astype(float), draws.astype(float)))
+    )
+    assert found.loss == pytest.approx(expected.loss, rel=1e-12)
+    np.testing.assert_allclose(found.weights, expected.weights)
+
+
 def test_energy_score_of_rows_averages_to_the_score(weighted_table):
     score = ds.EnergyScore(scale=(1.0, 2.0, 0.7), draws=23)
     q = view(weighted_table)
@@ -192,6 +203,10 @@ def test_options_are_checked_when_written():
         ds.IntervalScore(alpha=0)
     with pytest.raises(ValueError, match="`draws` must be at least 2"):
         ds.EnergyScore(draws=1)
+    with pytest.raises(
+        TypeError, match=r"`scale` must hold one positive number per parameter, or be None; got 2\.0"
+    ):
+        ds.EnergyScore(scale=2.0)  # pyright: ignore[reportArgumentType]
 
 
 def test_scales_and_levels_may_be_arrays(table):

@@ -36,6 +36,10 @@ def test_ranks_of_a_discrete_exact_posterior_are_uniform():
     for rank in table.rank:
         counts = np.bincount(np.round(S * rank[:, 0]).astype(int), minlength=S + 1)
         assert scipy.stats.chisquare(counts).pvalue > 1e-3
+    np.testing.assert_array_equal(  # tenths are not the same numbers in single precision
+        ds.Table(theta / 10, draws=(draws / 10).astype(np.float32)).rank,
+        ds.Table(theta / 10, draws=draws / 10).rank,
+    )
     one = ds.Table([[1.0]] * 50, draws=np.tile(np.array([0.0, 1.0, 1.0, 2.0])[:, None], (1, 50, 1, 1)))
     assert set(one.rank.ravel()) == {0.25, 0.5, 0.75}
 
@@ -189,6 +193,12 @@ def test_row_weights_sum_to_one_also_after_selection(weighted_table):
     np.testing.assert_allclose(ratio, ratio[0])
 
 
+def test_row_weights_whose_sum_overflows_are_scaled():
+    weights = np.array([1e308, 1.5e308, 0.5e308])
+    table = ds.Table(np.zeros((3, 1)), log_q=np.zeros((2, 3)), row_weights=weights)
+    np.testing.assert_allclose(table.row_weights, [1 / 3, 1 / 2, 1 / 6])
+
+
 def test_split_gives_disjoint_rows_that_depend_on_the_seed_alone(table):
     first, second = table.split(0.3, seed=7)
     assert (first.N, second.N) == (18, 42)
@@ -290,6 +300,10 @@ def test_selecting_a_member_twice_or_by_fractions_is_an_error(table):
         table.select(members=[0, 0])
     with pytest.raises(TypeError, match="names, positions, a mask or a slice"):
         table.select(rows=[0.5])
+    with pytest.raises(IndexError, match="`rows` must be positions below 60; got 3 to 60"):
+        table.select(rows=[3, 60])
+    with pytest.raises(ValueError, match="`fraction` must leave rows on both sides; got nan"):
+        table.split(float("nan"))
     with pytest.raises(ValueError, match=r"level must be in \(0, 1\); got 1.5"):
         table.quantile(1.5)
 

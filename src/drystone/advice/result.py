@@ -94,6 +94,8 @@ class Advice:
         """Whether more members like these would help: the chance of a gain worth their training; None for one."""
         if self.curve is None or self.curve.further is None:
             return None
+        if np.isinf(self.curve.further.median):  # fewer members leave rows without density: says nothing of more
+            return "cannot tell"
         chance = self.curve.further.chance(max(WORTHWHILE * self._unit, self._rounding))
         return "yes" if chance >= LIKELY else "no" if chance <= UNLIKELY else "cannot tell"
 
@@ -235,6 +237,8 @@ class Advice:
         answer = f"cannot tell from {K} members" if self.more_members == "cannot tell" else self.more_members
         if max(abs(low), abs(high)) < self._rounding:
             return f"More members like these: {answer}. Random subsets of these say that they add nothing."
+        if np.isinf(further.median):
+            return f"More members like these: {answer}, as most subsets of these give some row a density of 0."
         gains = [self._plain(gain) for gain in (low, high, further.median)]
         return (
             f"More members like these: {answer}. {further.members} more would gain {gains[0]} to {gains[1]} (80% "

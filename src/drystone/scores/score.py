@@ -218,7 +218,11 @@ def row_scores(score: Score, q: View) -> Tensor | None:
 
 def as_scale(scale: Sequence[float] | None) -> tuple[float, ...] | None:
     """Return a scale (a tuple, list or array) as a tuple of numbers, which can be compared and saved."""
-    return None if scale is None else tuple(float(value) for value in scale)
+    if scale is None:
+        return None
+    if np.ndim(scale) != 1:
+        raise TypeError(f"`scale` must hold one positive number per parameter, or be None; got {scale!r}.")
+    return tuple(float(value) for value in scale)
 
 
 def unit(scale: tuple[float, ...] | None, d: int) -> Tensor:

@@ -43,9 +43,13 @@ Selection = ArrayLike | slice | None
 def scaled_weights(row_weights: ArrayLike, N: int) -> np.ndarray:
     """Return row weights that sum to one, (N,)."""
     weights = np.array(checked("row_weights", row_weights, "N", {"N": N}), float)
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError("`row_weights` must be finite, ≥ 0 and not all 0.")
-    total = weights.sum()
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not np.isfinite(total):
+        weights = weights / weights.max()
+        total = weights.sum()
     return weights if abs(total - 1) < 1e-12 else weights / total  # weights read back from disk keep their bits
 
 
@@ -174,6 +178,10 @@ def _listed_positions(argument: str, selection: np.ndarray, universe: Sequence[A
         raise ValueError(f"a mask of `{argument}` must have length {len(universe)}; got shape {selection.shape}.")
     elif selection.dtype.kind not in "biu":
         raise TypeError(f"`{argument}` must be names, positions, a mask or a slice; got dtype {selection.dtype}.")
+    elif selection.dtype != bool and not -len(universe) <= selection.min() <= selection.max() < len(universe):
+        raise IndexError(
+            f"`{argument}` must be positions below {len(universe)}; got {selection.min()} to {selection.max()}."
+        )
     else:
         selected = np.arange(len(universe))[selection]
     if argument == "members" and len(set(selected.tolist())) < len(selected):

@@ -49,6 +49,9 @@ def share_below(draws: np.ndarray, truth: np.ndarray, axis: int) -> np.ndarray:
     Of draws equal to the truth, as discrete parameters have them, a share u counts as below: none to all, evenly
     over the rows, so that ranks of an exact posterior are uniform.
     """
+    if draws.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            truth = truth.astype(draws.dtype)  # or 0.1 and 0.1 in single precision would not be equal
     S, below, at_most = draws.shape[axis], (draws < truth).sum(axis), (draws <= truth).sum(axis)
     if (below < at_most).any():
         u = ((np.arange(below.size) + 0.5) * GOLDEN % 1.0).reshape(below.shape)

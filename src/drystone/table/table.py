@@ -419,7 +419,7 @@ class Table:
 
     def split(self, fraction: float = 0.5, seed: int = 0) -> tuple[Table, Table]:
         """Return two tables of disjoint rows, ``fraction`` of them in the first, chosen at random by ``seed``."""
-        first = round(fraction * self.N)
+        first = round(fraction * self.N) if 0 < fraction < 1 else 0
         if not 0 < first < self.N:
             raise ValueError(f"`fraction` must leave rows on both sides; got {fraction} of N = {self.N} rows.")
         order = np.random.default_rng(seed).permutation(self.N)
@@ -593,6 +593,8 @@ def _checked_draws(draws: Any, sizes: dict[str, int]) -> Any:
         checked("draws", np.broadcast_to(np.zeros((), draws.dtype), draws.shape), axes_of("draws"), sizes)
         return draws
     array = checked("draws", draws, axes_of("draws"), sizes)
+    if array.dtype == bool:  # which cannot be subtracted
+        return array.astype(np.int8)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
