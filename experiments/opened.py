@@ -12,12 +12,11 @@ from drystone.forms import Product
 from drystone.inference import Inference, infer
 from drystone.posterior import StackedPosterior
 from drystone.stacking import Stacking, stack
-from drystone.table import Table
 from drystone.tabulation.tabulate import tabulate
 from experiments.ensembles import Plan
 from experiments.stored import by_blocks
 
-__all__ = ["METHODS", "POINTS", "call", "epochs", "held_out", "held_out_posteriors", "log_densities", "stackings"]
+__all__ = ["METHODS", "POINTS", "call", "epochs", "held_out_posteriors", "log_densities", "stackings"]
 
 # Points per row at which products are normalized.
 POINTS = 1_000
@@ -69,19 +68,15 @@ def held_out_posteriors(inference: Inference) -> StackedPosterior:
     return stackings(inference)["posteriors"].posterior(inference.held_out)
 
 
-def held_out(inference: Inference, theta: np.ndarray, y: np.ndarray, *, seed: int, directory: Path) -> Table:
-    """Return all members before they were trained again, at further rows: densities, and points for products."""
-    return tabulate(
-        inference.held_out, theta, y, draws=0, points=POINTS, prior=inference.prior, seed=seed, workers=1,
-        directory=directory,
-    )  # fmt: skip
-
-
 def log_densities(
     inference: Inference, theta: np.ndarray, y: np.ndarray, *, seed: int, folder: Path
 ) -> dict[str, np.ndarray]:
     """Return the log density of each method at further rows, (N,)."""
-    table, fits = held_out(inference, theta, y, seed=seed, directory=folder / "held_out"), stackings(inference)
+    table = tabulate(
+        inference.held_out, theta, y, draws=0, points=POINTS, prior=inference.prior, seed=seed, workers=1,
+        directory=folder / "held_out",
+    )  # fmt: skip
+    fits = stackings(inference)
     log_q = {method: fit.apply(table.select(members=list(fit.names))).log_q for method, fit in fits.items()}
 
     def refitted(*block: Any) -> np.ndarray:
