@@ -78,6 +78,7 @@ class StackedPosterior:
     references: dict[int, Reference] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.fit.form.check_members(self.fit.params, self.members)
         if self.reference is None:
             return
         if self.reference.y is None:

@@ -295,9 +295,26 @@ def test_where_few_points_are_effective_a_density_has_more(table):
 
 
 def test_a_product_needs_the_prior_at_new_data(table):
-    posterior = ds.stack(table, ds.Product()).posterior(MEMBERS)
+    fit = ds.stack(table, ds.Product())
     with pytest.raises(ds.IntractableError, match=r"needs the prior at new data: fit with Product\(prior=...\)"):
-        posterior.sample((10,), Y[0])
+        fit.posterior(MEMBERS)
+
+
+class DrawsSomething(ds.tasks.Normal):
+    """A prior that cannot draw nothing."""
+
+    def sample(self, n, rng):
+        return np.stack([super(DrawsSomething, self).sample(1, rng)[0] for _ in range(n)])
+
+
+def test_a_likelihood_with_hardly_any_weight_draws_no_points_from_the_prior():
+    prior = DrawsSomething([0.0], [TAU])
+    likelihood = ds.normalize({"b": Likelihood(1)}, prior=prior, proposal=Posterior(1), draws=50)
+    fit = ds.Stacking.uniform(("a", "b"), parameters=("theta",))
+    params = {"weights": np.array([0.95, 0.01])}
+    fit = replace(fit, form=ds.Product(prior=prior), params=params)
+    posterior = fit.posterior({"a": Posterior(0), **likelihood})
+    assert np.isfinite(posterior.sample_batched((20,), Y[:30], seed=0)).all()
 
 
 def test_a_loaded_product_has_its_prior_if_that_is_data(table, tmp_path):

@@ -489,6 +489,11 @@ def test_a_bare_likelihood_is_refused_and_pointed_to_normalize():
         ds.tabulate({"bare": bare}, theta, y)
 
 
+def test_the_seed_of_draws_may_be_given_by_position():
+    member, y = normalized(draws=50), np.ones((2, 2))
+    np.testing.assert_array_equal(member.sample(5, y, 3), member.sample(5, y, seed=3))
+
+
 def test_draws_of_two_calls_or_of_equal_rows_are_independent():
     exact = from_likelihood(lambda theta, y: -((y - theta) ** 2).sum(1) / 2)
     member = normalize({"exact": exact}, prior=ds.tasks.Normal([0.0], [1.0]))["exact"]

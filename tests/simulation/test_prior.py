@@ -123,6 +123,12 @@ def test_a_prior_that_is_data_is_made_again_from_its_description(name):
     np.testing.assert_array_equal(again.support.lower, prior.support.lower)
 
 
+@pytest.mark.parametrize("name", DATA)
+def test_no_draws_have_the_shape_of_draws(name):
+    prior = as_prior(DATA[name])
+    assert prior.sample(0, np.random.default_rng(0)).shape == (0, prior.support.lower.size)
+
+
 class Tilted(Normal):
     """A class derived from one of ours, whose density is another."""
 

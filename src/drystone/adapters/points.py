@@ -104,7 +104,7 @@ class PointSource:
         """Return n independent points, (n, d), in random order."""
         shares = np.array([self.defensive, *((1 - self.defensive) * share for share, _, _ in self._proposals)])
         counts = rng.multinomial(n, shares / shares.sum())
-        parts = [] if self.prior is None else [self.prior.sample(int(counts[0]), rng)]
+        parts = [self.prior.sample(int(counts[0]), rng)] if counts[0] else []
         for count, (_, proposal, members) in zip(counts[1:], self._proposals, strict=True):
             if count and proposal is not None:
                 parts.append(proposal.sample(int(count), rng))

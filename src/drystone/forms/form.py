@@ -190,6 +190,9 @@ class Form(Spec, ABC):
 
     # ── at new data ──────────────────────────────────────────────────────────────────────────────────────
 
+    def check_members(self, params: Arrays, members: Sequence[MemberLike]) -> None:
+        """Raise if something is missing that the form needs at new data, whatever these are."""
+
     def draw(
         self,
         params: Arrays,

@@ -150,6 +150,10 @@ class PointForm(WeightedForm):
             drawn.append(_Pool.drawn(self, w, source, n, rng).resampled(n, rng))
         return np.stack(drawn, 1), None
 
+    def check_members(self, params: Arrays, members: Sequence[MemberLike]) -> None:
+        """Raise if the form needs a prior and none is known."""
+        self._in_use(params, members)
+
     def _in_use(self, params: Arrays, members: Sequence[MemberLike]) -> tuple[np.ndarray, list[Any], Any]:
         """Return the weights that are not 0, their members, and the prior."""
         active, of_active = members_in_use(self, params, len(members))

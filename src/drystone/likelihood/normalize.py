@@ -385,7 +385,7 @@ class NormalizedMember:
         stretches = row.enough(self.k)
         return row.points(stretches), row.log_weights(self.k, stretches)
 
-    def sample(self, n: int, y: ArrayLike, *, seed: int | None = None) -> np.ndarray:
+    def sample(self, n: int, y: ArrayLike, seed: int | None = None) -> np.ndarray:
         """Return n draws for each row of y (N, ...): (n, N, d).
 
         Points are resampled by weight; Metropolis steps on the member's own density then move repeats apart. They

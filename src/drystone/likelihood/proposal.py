@@ -233,7 +233,9 @@ class DefensiveMixture:
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n independent draws, (n, d), in random order."""
         counts = rng.multinomial(n, self.shares)
-        parts = [self.prior.sample(int(counts[0]), rng)]
+        parts = []
+        if counts[0]:  # a prior of the user's need not know how to draw nothing
+            parts.append(self.prior.sample(int(counts[0]), rng))
         if counts[1] and self.proposal is not None:
             parts.append(self.proposal.sample(int(counts[1]), self.y, int(rng.integers(2**62))))
         if counts[2] and self.kernels is not None:

@@ -232,7 +232,7 @@ class TorchPrior:
         # Torch's distributions draw from its global generator alone: set for the call, and put back.
         with seeded(int(rng.integers(2**62))):
             drawn = self.distribution.sample((n,))
-        return np.asarray(drawn.detach().cpu().numpy(), float).reshape(n, -1)
+        return np.asarray(drawn.detach().cpu().numpy(), float).reshape(n, dimension(self.distribution))
 
     def log_prob(self, theta: ArrayLike) -> Array:
         """Evaluate the log density at each row of ``theta`` (n, d); shape (n,)."""

@@ -107,7 +107,7 @@ class TrainedMember:
         log_q = density.log_prob(self.scaling.apply(x), context) + log_det + self.scaling.log_det
         return np.where(self.support.contains(theta), log_q, -np.inf)
 
-    def sample(self, n: int, y: ArrayLike, *, seed: int | None = None) -> NDArray[np.float64]:
+    def sample(self, n: int, y: ArrayLike, seed: int | None = None) -> NDArray[np.float64]:
         r"""Return n draws from :math:`q(\theta \mid y_m)` for each row of y (N, …), as an array (n, N, d)."""
         density = self.flow if self._restriction is None else self._restriction
         x = density.sample(n, self.context(as_numpy(y)), seed)
