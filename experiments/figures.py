@@ -53,9 +53,13 @@ def rank_panels(ranks: Mapping[str, Any]) -> Figure:
     t = np.linspace(0, 1, len(next(iter(ranks["curves"].values()))[parameters[0]]))
     band = ecdf_band(ranks["N"], grid=t[1:-1])
     for ax, parameter in zip(axes.flat, parameters, strict=False):
-        ax.fill_between(t[1:-1], band.lower - t[1:-1], band.upper - t[1:-1], color="#dddddd", linewidth=0)
         for method, curves in ranks["curves"].items():
-            ax.plot(t, curves[parameter], color=COLOURS[method], label=method, linewidth=1.4)
+            dashed = "--" if "+" in method else "-"  # a hybrid often lies on the stack
+            ax.plot(t, curves[parameter], dashed, color=COLOURS[method], label=method, linewidth=1.4)
+        ax.fill_between(
+            t[1:-1], band.lower - t[1:-1], band.upper - t[1:-1], color="#dddddd", linewidth=0, zorder=0,
+            label="95 % of calibrated curves",
+        )  # fmt: skip
         ax.set_title(parameter, fontsize=10)
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes.flat[len(parameters) :]:

@@ -270,7 +270,10 @@ class _Positive:
 
 def _check_d(d: int, theta: np.ndarray) -> None:
     if theta.shape[-1] != d:
-        raise ValueError(f"`prior` is one of {d} parameters; theta has {theta.shape[-1]}, in shape {theta.shape}.")
+        raise ValueError(
+            f"`prior` is one of {d} parameters; theta has {theta.shape[-1]}, in shape {theta.shape}. "
+            "Are theta and y exchanged?"
+        )
 
 
 def _is_whole_space(constraint: Any) -> bool:

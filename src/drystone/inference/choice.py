@@ -45,5 +45,6 @@ def better_form(table: Table, prior: object, seed: int) -> tuple[Stacking, Stack
     fit = replace(fit, seconds=math.nan)  # so that reports of equal calls are equal
     params = {"weights": fit.weights, "fold_weights": frozen(np.stack(weights[name])), "fold": frozen(fold)}
     crossed = replace(fit, form=CrossFitted(fit.form), params=params)
-    difference = f"{gain.value:+.3f} ± {gain.se:.3f} nats"
-    return fit, crossed, f"Stacked as a {name}: a product gains {difference} over a mixture in cross-validation."
+    verb, preposition = ("gains", "over") if gain.value > 0 else ("loses", "against")
+    difference = f"{verb} {abs(gain.value):.3f} ± {gain.se:.3f} nats {preposition}"
+    return fit, crossed, f"Stacked as a {name}: a product {difference} a mixture in cross-validation."
