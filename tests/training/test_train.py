@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -268,6 +269,24 @@ BAD = {
 def test_a_bad_argument_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         ds.train(**{"theta": ON_A_PLANE[:, :2], "y": ONES} | arguments)
+
+
+@pytest.mark.parametrize("kind", ["discrete", "clipped", "five times each"])
+def test_frequent_values_of_a_parameter_are_warned_of(kind):
+    rng = np.random.default_rng(0)
+    continuous = rng.normal(size=(400, 2))
+    second = {
+        "discrete": rng.integers(0, 20, 400),
+        "clipped": continuous[:, 1].clip(None, 1.5),
+        "five times each": np.tile(continuous[:80, 1], 5),
+    }[kind]
+    theta = np.column_stack([continuous[:, 0], second])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ds.train(theta, continuous, members=1, sweep=SMALL, epochs=1)
+        ds.train(theta, continuous, target="likelihood", members=1, sweep=SMALL, epochs=1)
+    expected = [] if kind == "five times each" else ["column 1 of `theta` is"]
+    assert [str(one.message)[:22] for one in caught if "theta" in str(one.message)] == expected
 
 
 def test_likelihoods_are_trained_on_dependent_parameters():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +12,19 @@ from drystone._arrays import as_numpy, not_finite, rows_not_in_range, rows_of_da
 from drystone.simulation.support import Support
 from drystone.training.preprocessing import Scaling
 
-__all__ = ["Split", "check_independent", "check_inside", "further_simulations", "simulations"]
+__all__ = [
+    "Split",
+    "check_independent",
+    "check_inside",
+    "further_simulations",
+    "simulations",
+    "warn_of_repeated_values",
+]
 
 # Variance of a combination of standardized parameters below which it is rounding, also in single precision.
 DEPENDENT = 1e-12
+# Share and number of the rows with one value of a parameter from which a network may learn the value itself.
+REPEATED, FEWEST_REPEATED = 0.01, 10
 
 
 @dataclass(frozen=True)
@@ -131,3 +141,18 @@ def check_independent(theta: NDArray) -> None:
             f"{fault}, so that the posterior has no density: networks would make it as high as they can. Leave "
             "out a column that follows from the others."
         )
+
+
+def warn_of_repeated_values(theta: NDArray) -> None:
+    """Warn of columns of theta (N, d) in which one value is frequent: no density describes it."""
+    for j, column in enumerate(theta.T):
+        values, rows = np.unique(column, return_counts=True)
+        value, share = values[rows.argmax()], rows.max() / len(column)
+        if rows.max() >= FEWEST_REPEATED and share >= REPEATED:
+            warnings.warn(
+                f"column {j} of `theta` is {value:g} in {share:.1%} of the training rows: posteriors may learn a "
+                "spike there, and log densities then say little. Spread a discrete parameter over cells (theta + "
+                "step * u with u uniform on (0, 1), and a prior of that range), leave out rows that were moved to "
+                "a bound, or train likelihoods alone (target='likelihood').",
+                stacklevel=4,
+            )

@@ -20,7 +20,7 @@ from drystone.simulation.support import Support
 from drystone.training.engines.job import Outcome
 from drystone.training.engines.loop import Data
 from drystone.training.features import Features
-from drystone.training.inputs import check_independent
+from drystone.training.inputs import check_independent, warn_of_repeated_values
 from drystone.training.likelihood import Condition, TrainedLikelihood
 from drystone.training.member import History, TrainedMember
 from drystone.training.preprocessing import DataTransform, Scaling
@@ -68,6 +68,7 @@ class PosteriorTarget:
         """Fit the transforms on the training rows; raise if the parameters have no density there."""
         with single_threaded():
             check_independent(theta[training])
+        warn_of_repeated_values(theta[training])
         scaling = Scaling.fit(support.to_real(theta)[0][training])
         with single_threaded():  # rounding must not depend on the number of cores
             return cls(
