@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 import torch
 
 import drystone as ds
 from drystone._files import read_sealed_json, write_sealed_json
 from drystone.inference import one_call as module
+from drystone.inference.choice import better_form
 from drystone.inference.stored import stored_posterior, stored_tables
 from helpers.tiny_inference import ROWS, shrink
 
@@ -227,6 +229,20 @@ def test_a_damaged_likelihood_is_an_error_and_not_a_note(rows, directory, tmp_pa
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(ds.DamagedError, match="nle-maf-000"):
         ds.infer(*rows, directory=copy, parameters=("a", "b"), **OPTIONS)
+
+
+@pytest.mark.parametrize("sd", [0.12, 1.0])
+def test_a_product_of_members_that_are_far_too_wide_says_so(sd):
+    prior, rng = ds.tasks.Normal([0.0], [3.0]), np.random.default_rng(0)
+    theta = prior.sample(100, rng)
+    y = theta + 0.1 * rng.normal(size=theta.shape)
+    wide = ds.adapters.from_functions(
+        log_prob=lambda theta, y: scipy.stats.norm.logpdf(theta, y, sd)[:, 0],
+        sample=lambda n, y, seed: y + sd * np.random.default_rng(seed).normal(size=(n, len(y), 1)),
+    )
+    table = ds.tabulate({"wide": wide}, theta, y, draws=0, points=300, prior=prior)
+    fit, _, why = better_form(table, prior, seed=0)
+    assert ("powers sum to" in why) == (sd == 1.0) == (fit.weights.sum() > 3)
 
 
 def test_one_parameter_and_one_datum_are_enough():

@@ -20,6 +20,8 @@ __all__ = ["FOLDS", "better_form"]
 
 # Of the cross-validation.
 FOLDS = 5
+# Sum of the powers of a product above which its members are so wide that the user should know.
+SHARP = 3.0
 
 
 def better_form(table: Table, prior: object, seed: int) -> tuple[Stacking, Stacking, str]:
@@ -47,4 +49,16 @@ def better_form(table: Table, prior: object, seed: int) -> tuple[Stacking, Stack
     crossed = replace(fit, form=CrossFitted(fit.form), params=params)
     verb, preposition = ("gains", "over") if gain.value > 0 else ("loses", "against")
     difference = f"{verb} {abs(gain.value):.3f} ± {gain.se:.3f} nats {preposition}"
-    return fit, crossed, f"Stacked as a {name}: a product {difference} a mixture in cross-validation."
+    why = f"Stacked as a {name}: a product {difference} a mixture in cross-validation."
+    return fit, crossed, why + (_on_powers(float(fit.weights.sum())) if name == "product" else "")
+
+
+def _on_powers(total: float) -> str:
+    """Return what a user should know of a product whose powers are large."""
+    if total <= SHARP:
+        return ""
+    return (
+        f" Its powers sum to {total:.3g}: all members are far too wide, as where data have hardly any noise. What "
+        "training again changes of a member moves such a product by much; give `test` to see whether its intervals "
+        "still cover."
+    )
