@@ -59,6 +59,6 @@ def _on_powers(total: float) -> str:
         return ""
     return (
         f" Its powers sum to {total:.3g}: all members are far too wide, as where data have hardly any noise. What "
-        "training again changes of a member moves such a product by much; give `test` to see whether its intervals "
-        "still cover."
+        "training again changes of a member moves such a product by much; give `test` to see whether its "
+        "intervals still cover."
     )
