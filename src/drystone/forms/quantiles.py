@@ -21,6 +21,9 @@ SOFT_POINTS = 12
 # Points of a member nearer to each other than this, relative to the members' interquartile ranges and to the
 # points themselves, are one: there its distribution function jumps. Steeper lines would drown others in rounding.
 NEAR, ROUNDING = 1e-9, 1e-14
+# A mixture whose distribution function rises by less than this between two places is flat there: how far up a
+# level lies is rounding, and its slope in the weights would have no bound.
+FLAT = 1e-12
 # With fewer tabulated levels than this a mixture's quantile cannot be told.
 FEWEST_LEVELS = 9
 
@@ -60,7 +63,8 @@ class PooledLines:
         x, gap = torch.gather(self.places, 2, i), torch.gather(self.gap, 2, i)
         rise, F_at_next = torch.gather(rise, 2, i), torch.gather(F_at_next, 2, i)
         # A level within a jump is that of the place itself: F is above it there.
-        way = (level - F_at_next + rise) / rise.clamp(min=torch.finfo(rise.dtype).tiny)
+        rises = rise > FLAT
+        way = torch.where(rises, (level - F_at_next + rise) / torch.where(rises, rise, 1.0), 0.0)
         return x + way.clamp(0, 1) * gap
 
 
