@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drystone.inference.one_call import split_rows
+from drystone.inference.infer import split_rows
 from drystone.likelihood import normalize
 from drystone.tabulation.tabulate import tabulate
 from drystone.training.train import train

@@ -24,7 +24,8 @@ from drystone import tasks
 from drystone._resume import digest_array
 from drystone.errors import ConvergenceWarning
 from drystone.inference import Inference
-from drystone.inference.one_call import LIKELIHOODS_IN, REFITTED_IN, split_rows
+from drystone.inference.disk import LIKELIHOODS_IN, REFITTED_IN
+from drystone.inference.infer import split_rows
 from drystone.simulation.simulate import simulate
 from drystone.stacking import stack
 from drystone.table import Table

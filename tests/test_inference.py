@@ -2,7 +2,6 @@
 
 import shutil
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,10 +11,10 @@ import torch
 
 import drystone as ds
 from drystone._files import read_sealed_json, write_sealed_json
-from drystone.inference import one_call as module
-from drystone.inference.choice import better_form
+from drystone.inference.form_choice import better_form
+from drystone.inference.members import no_worse
 from drystone.inference.stored import stored_posterior, stored_tables
-from helpers.tiny_inference import ROWS, shrink
+from helpers.tiny_inference import ROWS, infer_module, shrink
 
 BOX = ([0.0, -1.0], [2.0, 3.0])
 NOISE = 0.3
@@ -132,10 +131,9 @@ def test_members_with_weight_are_those_of_a_refit_on_all_rows(posteriors_alone, 
 
 def test_members_that_are_worse_after_the_second_training_stay_as_they_were(posteriors_alone, rows):
     member = posteriors_alone.held_out["nsf-000"]
-    spoilt = replace(member, flow=replace(member.flow, parameters=member.flow.parameters + np.float32(0.5)))
-    first, second = (ds.Ensemble([each]) for each in (member, spoilt))
-    assert module.no_worse(first, second, *rows)[0] is member
-    assert module.no_worse(second, first, *rows)[0] is member
+    first, second = (ds.Ensemble([each]) for each in (member, spoilt(member)))
+    assert no_worse(first, second, *rows)[0] is member
+    assert no_worse(second, first, *rows)[0] is member
 
 
 def test_a_test_set_is_for_the_refitted_members(posteriors_alone):
@@ -143,7 +141,8 @@ def test_a_test_set_is_for_the_refitted_members(posteriors_alone):
     assert posteriors_alone.test is not None
     assert posteriors_alone.comparison.rows == posteriors_alone.test.N == 100
     refitted = posteriors_alone.members["nsf-000"].log_prob(theta, y)
-    np.testing.assert_allclose(posteriors_alone.test.log_q[0], refitted)
+    # Networks compute in single precision, whose last digits depend on how many rows are evaluated at once.
+    np.testing.assert_allclose(posteriors_alone.test.log_q[0], refitted, rtol=1e-5, atol=1e-5)
     exact = np.zeros(100)
     assert posteriors_alone.gap(exact).value == pytest.approx(-refitted.mean())
 
@@ -281,32 +280,27 @@ def test_data_of_any_shape_need_an_embedding_and_have_posteriors_alone(rows):
 
 
 def test_a_bad_kind_of_members_does_no_harm(posteriors_alone, rows, monkeypatch):
-    train = module.train
+    train = infer_module.train
 
     def crippled(*simulations, **options):
         few = {"epochs": 1} if options["target"] == "likelihood" else {}
         return train(*simulations, **{**options, **few})
 
-    monkeypatch.setattr(module, "train", crippled)
+    monkeypatch.setattr(infer_module, "train", crippled)
     both = ds.infer(*rows, test=simulate(100, 4), **OPTIONS)
     loss = both.fit.apply(both.measured).log_q - posteriors_alone.fit.apply(posteriors_alone.measured).log_q
     assert loss.mean() > -2 * loss.std() / np.sqrt(len(loss)) - 0.01
 
 
-def test_posteriors_that_are_worse_than_the_prior_do_not_propose(rows):
-    class Astray:
-        def log_prob(self, theta, y):
-            return np.full(len(theta), -30.0)
+def spoilt(member):
+    return replace(member, flow=replace(member.flow, parameters=member.flow.parameters + np.float32(0.5)))
 
-    class Ensemble(list):
-        names = ("astray",)
 
-        def log_prob(self, theta, y):
-            return np.full((1, len(theta)), -30.0)
-
-    theta, y = rows
-    ensemble: Any = Ensemble([Astray()])
-    assert module._normalizer(ensemble, theta, y, BOX, 0).proposal == {}
+def test_posteriors_that_are_worse_than_the_prior_do_not_propose(posteriors_alone, rows):
+    member, log_prior = posteriors_alone.held_out["nsf-000"], -np.log(8.0)
+    for each, proposing in ((member, {"nsf-000": 1.0}), (spoilt(member), {})):
+        assert (each.log_prob(*rows).mean() > log_prior) == bool(proposing)
+        assert infer_module._normalizer(ds.Ensemble([each]), *rows, BOX, 0).proposal == proposing
 
 
 def test_each_kind_can_have_a_number_of_its_own(rows):
@@ -330,7 +324,7 @@ def test_a_time_budget_is_shared_among_the_kinds(rows, monkeypatch):
         budgets.append((options["target"], options["minutes"]))
         raise InterruptedError
 
-    monkeypatch.setattr(module, "train", noted)
+    monkeypatch.setattr(infer_module, "train", noted)
     for target in ("both", "likelihood"):
         with pytest.raises(InterruptedError):
             ds.infer(*rows, minutes=10, target=target, **OPTIONS)

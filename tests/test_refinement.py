@@ -8,10 +8,9 @@ import pytest
 from scipy.stats import norm
 
 import drystone as ds
-from drystone.inference import refinement as module
 from drystone.inference.local_proposal import LocalProposal
 from drystone.inference.stored import stored_posterior
-from helpers.tiny_inference import shrink
+from helpers.tiny_inference import refine_module, shrink
 
 BOX = ([0.0, -1.0], [2.0, 3.0])
 NOISE = 0.3
@@ -34,8 +33,8 @@ def simulate(n, seed):
 def small():
     with pytest.MonkeyPatch.context() as monkeypatch:
         shrink(monkeypatch)
-        monkeypatch.setattr(module, "POINTS", 100)
-        monkeypatch.setattr(module, "DRAWS_OF_RANKS", 50)
+        monkeypatch.setattr(refine_module, "POINTS", 100)
+        monkeypatch.setattr(refine_module, "DRAWS_OF_RANKS", 50)
         yield
 
 
@@ -87,7 +86,7 @@ def test_the_ratio_is_that_of_the_proposal_to_the_prior(inferred):
 def test_members_are_trained_on_old_and_new_rows_and_none_on_those_held_out(inferred, monkeypatch):
     """Each is taken as it is after the training, better or not."""
     monkeypatch.setattr(
-        module, "_better_of", lambda before, after, score: {member.name: member for member in after}
+        refine_module, "better_of", lambda before, after, score: {member.name: member for member in after}
     )
     refined = ds.refine(inferred, at=Y, simulator=simulator, n=150, progress=False)
     name = next(name for name in inferred.fit.member_weights if "nle" in name)
@@ -100,11 +99,11 @@ def test_members_are_trained_on_old_and_new_rows_and_none_on_those_held_out(infe
 def test_the_gain_is_of_rows_that_chose_nothing(inferred, monkeypatch):
     chosen_by = []
 
-    def weights(fit, table, seed, original=module._weights):
+    def weights(fit, table, seed, original=refine_module._weights):
         chosen_by.append(table.theta)
         return original(fit, table, seed)
 
-    monkeypatch.setattr(module, "_weights", weights)
+    monkeypatch.setattr(refine_module, "_weights", weights)
     refined = ds.refine(inferred, at=Y, simulator=simulator, n=150, progress=False)
     assert refined.held_out == len(refined.calibration.log_score) == 15
     np.testing.assert_array_equal(chosen_by[0], refined.simulations[0][-30:-15])

@@ -17,8 +17,8 @@ from drystone import StaleError
 from drystone._files import replacing
 from drystone.cli.demo import Size
 from drystone.cli.main import main
-from drystone.inference import one_call, refinement
-from drystone.inference.results import FIT, MADE_OF, NORMALIZER, STACKING, TEST, settle
+from drystone.inference import Inference, Refinement, result
+from drystone.inference.disk import FIT, MADE_OF, NORMALIZER, STACKING, TEST, settle
 from drystone.likelihood import proposal
 from drystone.runs import Run
 from drystone.runs.config import Config, Simulate
@@ -27,7 +27,7 @@ from helpers import tiny_run as tiny
 from helpers.faults import Killed, injected
 from helpers.killing import contents
 from helpers.remembered import remember
-from helpers.tiny_inference import ROWS, shrink
+from helpers.tiny_inference import ROWS, infer_module, shrink
 
 LIKELIHOODS = ("--target", "likelihood", "--members", "2", "--epochs", "2", "--workers", "1")
 ONE = ("--members", "1", "--workers", "1")
@@ -94,8 +94,9 @@ VERBS = {
 }
 # What takes long and writes no file, by module.
 REMEMBERED = {
-    "drystone.inference.one_call": ("better_form", "advise", "compare"),
-    "drystone.inference.refinement": ("local_calibration",),
+    "drystone.inference.infer": ("better_form", "compare"),
+    "drystone.inference.refine": ("local_calibration",),
+    "drystone.inference.result": ("advise",),
     "drystone.tabulation.workers": ("tabulate_rows",),
     "drystone.training.refit": ("_again",),
     "drystone.training.train": ("run",),
@@ -130,8 +131,8 @@ def make_small(monkeypatch):
     small = Size(Config(Simulate("two_moons", 100, ROWS, 20, seed=1)), members=1, epochs=1)
     monkeypatch.setattr(drystone.cli.demo, "settings", lambda quick: small)
     shrink(monkeypatch)
-    train = one_call.train
-    monkeypatch.setattr(one_call, "train", lambda *rows, **options: train(*rows, **options | {"epochs": 1}))
+    train = infer_module.train
+    monkeypatch.setattr(infer_module, "train", lambda *rows, **options: train(*rows, **options | {"epochs": 1}))
     # Networks of one epoch propose nothing, and from the prior alone points are searched for long.
     monkeypatch.setattr(proposal, "FROM_PRIOR", replace(proposal.FROM_PROPOSAL, share=0.1))
     monkeypatch.setattr("drystone.report.page.datetime", FixedDate)
@@ -274,9 +275,9 @@ def page_without_pictures(path, *, comparison=None, advice=(), notes=(), **_):
 @pytest.fixture
 def quickly(monkeypatch):
     """Let only the files be made at each fault: what is computed is remembered, and pages have no pictures."""
-    monkeypatch.setattr(one_call, "write", page_without_pictures)
-    monkeypatch.setattr(one_call.Inference, "_observations", lambda *_: [])
-    monkeypatch.setattr(refinement.Refinement, "at", lambda *_, **__: None)
+    monkeypatch.setattr(result, "write", page_without_pictures)
+    monkeypatch.setattr(Inference, "_observations", lambda *_: [])
+    monkeypatch.setattr(Refinement, "at", lambda *_, **__: None)
     monkeypatch.setattr("drystone.report.write", page_without_pictures)
     # Nothing but this process is killed, so that the system has what it wrote.
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)

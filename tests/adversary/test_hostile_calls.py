@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import drystone as ds
-from drystone.inference import one_call, refinement
+from helpers.tiny_inference import infer_module, refine_module
 
 RNG = np.random.default_rng(0)
 THETA = RNG.normal(size=(420, 1))
@@ -55,7 +55,7 @@ WRONG_OF_INFER = {
 
 @pytest.mark.parametrize(("changes", "message"), WRONG_OF_INFER.values(), ids=WRONG_OF_INFER)
 def test_infer_says_what_is_wrong_before_it_trains(monkeypatch, changes, message):
-    monkeypatch.setattr(one_call, "train", None)
+    monkeypatch.setattr(infer_module, "train", None)
     arguments = {"theta": THETA, "y": Y, "prior": PRIOR, **SMALL, **changes}
     with pytest.raises((TypeError, ValueError), match=message):
         ds.infer(**arguments)
@@ -86,7 +86,7 @@ WRONG_OF_REFINE = {
 
 @pytest.mark.parametrize(("changes", "message"), WRONG_OF_REFINE.values(), ids=WRONG_OF_REFINE)
 def test_refine_says_what_is_wrong_before_it_simulates(trained, monkeypatch, changes, message):
-    monkeypatch.setattr(refinement, "simulate", None)
+    monkeypatch.setattr(refine_module, "simulate", None)
     arguments = {"at": [0.3], "simulator": simulator, "n": 100, "simulations": (THETA, Y), "prior": PRIOR}
     with pytest.raises((TypeError, ValueError), match=message):
         ds.refine(trained, **arguments | changes)

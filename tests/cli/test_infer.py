@@ -8,10 +8,9 @@ import pytest
 
 import drystone as ds
 from drystone.cli.main import main
-from drystone.inference import one_call as inference
 from drystone.runs import Run
 from drystone.runs.config import Config, Simulate
-from helpers.tiny_inference import ROWS, shrink
+from helpers.tiny_inference import ROWS, infer_module, shrink
 
 CONFIG = Config(Simulate("two_moons", 100, ROWS, 20, seed=1))
 
@@ -110,7 +109,7 @@ def test_bounds_that_are_no_numbers_are_refused(tmp_path, files, capsys):
 
 
 def test_what_is_wrong_is_said_before_any_work_and_leaves_no_settings(tmp_path, files, capsys, monkeypatch):
-    monkeypatch.setattr(inference, "train", None)
+    monkeypatch.setattr(infer_module, "train", None)
     options, _ = files
     np.save(tmp_path / "three.npy", np.zeros(3))
     run = tmp_path / "mine"

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from drystone.cli.main import main
-from drystone.inference import refinement
 from drystone.runs import Run
 from drystone.runs.config import Config, Simulate
-from helpers.tiny_inference import ROWS, shrink
+from helpers.tiny_inference import ROWS, refine_module, shrink
 
 CONFIG = Config(Simulate("two_moons", 100, ROWS, 30, seed=1))
 MODEL = """
@@ -24,7 +23,7 @@ nothing = 3
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     shrink(monkeypatch)
-    monkeypatch.setattr(refinement, "DRAWS_OF_RANKS", 30)
+    monkeypatch.setattr(refine_module, "DRAWS_OF_RANKS", 30)
 
 
 def observed(directory, data):

@@ -68,6 +68,12 @@ def test_members_are_read_back_in_the_order_of_their_numbers(ensemble, tmp_path)
     assert list(ds.Ensemble.load(tmp_path).names) == names
 
 
+def test_a_member_is_found_by_position_and_by_name(ensemble):
+    assert ensemble["nsf-001"] is ensemble[1]
+    with pytest.raises(KeyError, match="unknown member 'nsf-01'; known: nsf-000, nsf-001, nsf-002"):
+        ensemble["nsf-01"]
+
+
 def test_a_slice_is_an_ensemble(ensemble):
     assert ensemble[1:].names == ensemble.names[1:]
     assert repr(ensemble) == "Ensemble(3 members: nsf-000, nsf-001, nsf-002)"

@@ -1,6 +1,7 @@
 """From simulations to one posterior, and on to a better one at your observation."""
 
-from drystone.inference.one_call import MEMBERS, Inference, infer
-from drystone.inference.refinement import Refinement, refine
+from drystone.inference.infer import MEMBERS, infer
+from drystone.inference.refine import Refinement, refine
+from drystone.inference.result import Inference
 
 __all__ = ["MEMBERS", "Inference", "Refinement", "infer", "refine"]

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 
 from drystone._arrays import as_integer, as_numpy
 from drystone._messages import count_and_first_few, counted
+from drystone._resume import digest_array
 from drystone.simulation.prior import as_prior
 
-__all__ = ["Kind", "check_prior", "most_members", "one_row"]
+__all__ = ["Kind", "check_prior", "inputs_of", "most_members", "one_row"]
 
 Kind = Literal["posterior", "likelihood"]
 
@@ -56,3 +57,9 @@ def one_row(name: str, at: ArrayLike, y: np.ndarray) -> np.ndarray:
     if observation.size != math.prod(shape):
         raise ValueError(f"`{name}` must be one observation of shape {shape}; got shape {observation.shape}.")
     return observation.reshape(shape)
+
+
+def inputs_of(theta: np.ndarray, y: np.ndarray, prior: object) -> dict[str, str | None]:
+    """Return digests of the simulations and the prior that an inference is made of."""
+    log_prior = as_prior(prior).log_prob(np.asarray(theta, float))
+    return {"theta": digest_array(theta), "y": digest_array(y), "prior": digest_array(log_prior)}

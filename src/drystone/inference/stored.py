@@ -12,17 +12,19 @@ import numpy as np
 from drystone._arrays import rows_of_data
 from drystone._resume import Record, check_same, read_record
 from drystone.errors import DamagedError, StaleError
-from drystone.inference.one_call import (
+from drystone.inference.disk import (
+    FIT,
     LIKELIHOODS_IN,
     MEMBERS_IN,
+    NORMALIZER,
     RECORD,
     REFITTED_IN,
-    inputs_of,
-    members_by_name,
-    no_worse,
-    used_members,
+    STACKING,
+    TEST,
+    settle,
 )
-from drystone.inference.results import FIT, NORMALIZER, STACKING, TEST, settle
+from drystone.inference.inputs import inputs_of
+from drystone.inference.members import Networks, no_worse, used_members
 from drystone.posterior import StackedPosterior
 from drystone.runs.normalizer import RunNormalizer
 from drystone.simulation.prior import as_prior
@@ -73,11 +75,11 @@ def stored_posterior(
         names = [] if first is None or refitted is None else [n for n in first.names if n in refitted.names]
         if first is None or refitted is None or not names:
             return None
-        return no_worse(first, Ensemble([refitted[refitted.names.index(n)] for n in names]), *rows)
+        return no_worse(first, Ensemble([refitted[name] for name in names]), *rows)
 
-    held_out = [_ensemble(home / name, tabulated) for name in (MEMBERS_IN, LIKELIHOODS_IN)]
-    members = members_by_name(held_out[0], held_out[1], normalizer, prior)
-    members |= members_by_name(after(held_out[0]), after(held_out[1]), normalizer, prior)
+    networks = Networks(_ensemble(home / MEMBERS_IN, tabulated), _ensemble(home / LIKELIHOODS_IN, tabulated))
+    members = networks.members(normalizer, prior)
+    members |= Networks(after(networks.posteriors), after(networks.likelihoods)).members(normalizer, prior)
     return fit, fit.posterior(members)
 
 

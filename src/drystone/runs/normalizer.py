@@ -62,7 +62,7 @@ class RunNormalizer:
         """Return the likelihoods as members, by name."""
         proposal = None
         if self.proposal and posteriors is not None:
-            proposing = [posteriors[posteriors.names.index(name)] for name in self.proposal]
+            proposing = [posteriors[name] for name in self.proposal]
             proposal = weighted_mixture(proposing, list(self.proposal.values()))
         return dict(
             normalize(

@@ -37,6 +37,8 @@ class Ensemble(Sequence[M], Generic[M]):
 
     Its methods evaluate all members at once: ``log_prob`` and ``sample``, or ``log_likelihood`` of likelihoods.
 
+    Its items are members, by position or by name, and slices ensembles.
+
     Args:
         members: The members, with unique names.
         diverged: Names of members that diverged twice in training and were left out.
@@ -68,10 +70,14 @@ class Ensemble(Sequence[M], Generic[M]):
         return len(self._members)
 
     @overload
-    def __getitem__(self, index: int) -> M: ...
+    def __getitem__(self, index: int | str) -> M: ...
     @overload
     def __getitem__(self, index: slice) -> Ensemble[M]: ...
-    def __getitem__(self, index: int | slice) -> M | Ensemble[M]:
+    def __getitem__(self, index: int | str | slice) -> M | Ensemble[M]:
+        if isinstance(index, str):
+            if index not in self.names:
+                raise KeyError(unknown("member", index, self.names))
+            index = self.names.index(index)
         if isinstance(index, slice):
             return Ensemble(self._members[index], self.diverged, self.unfinished)
         if isinstance(self._members[index], storage.Stored):
@@ -162,7 +168,7 @@ class Ensemble(Sequence[M], Generic[M]):
         for name in names:
             if name not in self.names:
                 raise ValueError(unknown("member", name, self.names))
-        chosen: list[Any] = [self[self.names.index(name)] for name in names]
+        chosen: list[Any] = [self[name] for name in names]
         return Ensemble(
             refit(chosen, theta, y, directory, embedding, augment, row_weights, device, workers, client, progress)
         )

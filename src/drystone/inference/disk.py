@@ -23,8 +23,12 @@ from drystone.runs.normalizer import RunNormalizer
 
 __all__ = [
     "FIT",
+    "LIKELIHOODS_IN",
+    "MEMBERS_IN",
     "NEW",
     "NORMALIZER",
+    "RECORD",
+    "REFITTED_IN",
     "STACKING",
     "TEST",
     "install",
@@ -35,6 +39,8 @@ __all__ = [
     "working_directory",
 ]
 
+RECORD = "inference.json"
+MEMBERS_IN, LIKELIHOODS_IN, REFITTED_IN = "members", "likelihoods", "refitted"
 STACKING, TEST, NORMALIZER, FIT = "stacking", "test", "normalizer.json", "fit.json"
 # What tables hold: those of earlier versions have points at the test rows for every form, and are made again.
 TABLES = "2"

@@ -43,11 +43,13 @@ from drystone.diagnostics import PosteriorAt
 from drystone.diagnostics.local_calibration import Change, LocalCalibration, local_calibration
 from drystone.estimate import Estimate, effective_rows, mean_over_rows, split_folds
 from drystone.forms.points import PointForm
-from drystone.inference.choice import FOLDS
+from drystone.inference.disk import refuse_links
+from drystone.inference.form_choice import FOLDS
+from drystone.inference.infer import POINTS
 from drystone.inference.inputs import check_prior
 from drystone.inference.local_proposal import LocalProposal, capped_weights, training_weights
-from drystone.inference.one_call import POINTS, Inference
-from drystone.inference.results import refuse_links
+from drystone.inference.members import better_of
+from drystone.inference.result import Inference
 from drystone.likelihood import normalize
 from drystone.likelihood.normalize import NormalizedMember
 from drystone.posterior import DRAWS, StackedPosterior
@@ -369,7 +371,7 @@ def _trained_again(
     trained: dict[str, Any] = {}
     if likelihoods:
         again = Ensemble(likelihoods).refit(theta, y, **settings)
-        trained |= _better_of(likelihoods, again, lambda member: float(member.log_likelihood(*choosing).mean()))
+        trained |= better_of(likelihoods, again, lambda member: float(member.log_likelihood(*choosing).mean()))
     if posteriors:
         row_weights = training_weights(before, posteriors, theta, y, len(old[0]), proposal, _child(seed, 2))
         again = Ensemble(posteriors).refit(theta, y, row_weights=row_weights, embedding=embedding, **settings)
@@ -379,7 +381,7 @@ def _trained_again(
             found = local_calibration(alone, *choosing, proposal.log_ratio, draws=DRAWS_OF_RANKS, seed=seed)
             return float(found.log_score.mean())
 
-        trained |= _better_of(posteriors, again, local_score)
+        trained |= better_of(posteriors, again, local_score)
     same = [m.name for m in [*likelihoods, *posteriors] if trained[m.name] is m]
     rows = f"{len(old[0]):,} old and {len(training[0]):,} new simulations"
     notes = []
@@ -428,12 +430,6 @@ def _members(before: StackedPosterior, trained: Mapping[str, Any]) -> dict[str, 
         )
         members |= normalized
     return members
-
-
-def _better_of(before: list[Any], after: Ensemble[Any], score: Callable[[Any], float]) -> dict[str, Any]:
-    """Return the members by name, each as it was or as it is after the training, whichever scores higher."""
-    pairs = zip(before, after, strict=True)
-    return {first.name: second if score(second) >= score(first) else first for first, second in pairs}
 
 
 def _weights(fit: Stacking, table: Table, seed: int) -> tuple[Stacking, str]:
