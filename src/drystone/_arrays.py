@@ -30,6 +30,7 @@ __all__ = [
     "not_finite",
     "rows_not_in_range",
     "rows_of_data",
+    "seed_of",
     "shareable",
     "shared_rows",
 ]
@@ -208,6 +209,11 @@ def entropy_of(y: np.ndarray) -> tuple[int, ...]:
     """Return eight numbers that derive from y, to seed what must be a function of the data alone."""
     digest = hashlib.sha256(np.ascontiguousarray(y, float).tobytes()).digest()
     return tuple(np.frombuffer(digest, np.uint32).tolist())
+
+
+def seed_of(sequence: np.random.SeedSequence) -> int:
+    """Return a seed of 62 bits, which members of every library take, out of a sequence."""
+    return int(sequence.generate_state(1, np.uint64)[0] >> 2)
 
 
 def as_integer(name: str, value: object, least: int = 1) -> int:

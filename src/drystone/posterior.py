@@ -58,7 +58,6 @@ class StackedPosterior:
         reference: simulations that had no part in the weights, with y, or None: what an observation is held
             against (:meth:`at`).
         default_x: the observation of methods that are given none; see :meth:`set_default_x`.
-        references: what is known of the reference, by seed, so that it is computed once.
 
     Example:
         >>> import drystone as ds
@@ -75,7 +74,8 @@ class StackedPosterior:
     members: tuple[CheckedMember, ...]
     reference: Table | None = None
     default_x: Any = field(default=None, init=False, repr=False)
-    references: dict[int, Reference] = field(default_factory=dict, init=False, repr=False)
+    # What is known of the reference, by seed, so that it is computed once.
+    _references: dict[int, Reference] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.fit.form.check_members(self.fit.params, self.members)

@@ -242,10 +242,10 @@ def test_entries_that_are_not_finite_are_named():
 def test_the_same_seed_gives_the_same_answer_and_the_reference_is_computed_once():
     here, x = posterior(60), np.zeros(6)
     first = ds.diagnostics.in_distribution(here, x, seed=0)
-    cloud, _ = here.references[0].neighbors_in_data
+    cloud, _ = here._references[0].neighbors_in_data
     again, other = (ds.diagnostics.in_distribution(here, x, seed=s) for s in (0, 1))
     assert first.p_value == again.p_value
-    assert here.references[0].neighbors_in_data[0] is cloud
+    assert here._references[0].neighbors_in_data[0] is cloud
     assert not np.array_equal(first.checks[0].null, other.checks[0].null)
 
 

@@ -85,12 +85,12 @@ def test_the_product_of_likelihoods_is_that_of_their_posteriors(table):
     likelihoods = {f"m{k}": Likelihood(k, shift=0.3 * k) for k in range(K)}
     members = ds.normalize(likelihoods, prior=PRIOR, proposal=MEMBERS, draws=200)
     rows = slice(0, 60)
-    of_likelihoods = ds.tabulate(members, THETA[rows], Y[rows], draws=0, points=200)
+    of_likelihoods = ds.tabulate(members, THETA[rows], Y[rows], draws=0, points=500)
     fit, of_posteriors = ds.stack(of_likelihoods, ds.Product()), ds.stack(table.select(rows=rows), ds.Product())
     assert fit.loss == pytest.approx(of_posteriors.loss, abs=0.02)
     np.testing.assert_allclose(fit.weights, of_posteriors.weights, atol=0.1)
     mixed = {**{name: members[name] for name in ("m0", "m1")}, **{name: MEMBERS[name] for name in ("m2", "m3")}}
-    of_both = ds.tabulate(mixed, THETA[rows], Y[rows], draws=0, points=200)
+    of_both = ds.tabulate(mixed, THETA[rows], Y[rows], draws=0, points=500)
     assert of_both.likelihoods == {"m0": True, "m1": False}
     assert ds.stack(of_both, ds.Product()).loss == pytest.approx(fit.loss, abs=0.02)
     posterior = fit.posterior(members)

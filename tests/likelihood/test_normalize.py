@@ -172,7 +172,7 @@ def test_a_ratio_has_no_evidence():
 
 def test_a_mode_that_the_proposal_misses_is_noticed_and_no_density_is_made_up():
     # Two modes at ±2; the proposal knows one of them.
-    prior = ds.tasks.Uniform([-4.0], [4.0])
+    prior = ds.tasks.Uniform([-400.0], [400.0])
     two = from_likelihood(lambda theta, y: stats.norm.logpdf(np.abs(theta[:, 0]), 2.0, 0.1))
 
     class OneMode:
@@ -190,6 +190,30 @@ def test_a_mode_that_the_proposal_misses_is_noticed_and_no_density_is_made_up():
     assert conservative.mean() < exact + 0.1  # on average it claims no more than there is …
     assert naive.mean() > exact + 0.1  # … as the naive estimate does
     assert ((naive - conservative)[:, 0] > 0.05).all()  # the width where no point was shows it
+
+
+@pytest.mark.parametrize(("width", "draws"), [(100.0, 500), (400.0, 1000)])
+def test_a_mode_that_points_sometimes_find_does_not_let_the_density_claim_too_much(width, draws):
+    # Were there more points where θ itself shows that some were missing, what is claimed of the mode that was found
+    # would stay too high, and what is claimed of the other would be right.
+    mode, sd, rng = width / 4, 0.2, np.random.default_rng(0)
+
+    def log_density(theta, y):
+        return np.logaddexp(*(stats.norm.logpdf(theta[:, 0], y[:, 0] + at, sd) for at in (mode, -mode)))
+
+    class OneMode:
+        def sample(self, n, y, seed):
+            return mode + y + sd * np.random.default_rng(seed).normal(size=(n, len(y), 1))
+
+        def log_prob(self, theta, y):
+            return stats.norm.logpdf(theta[:, 0], mode + y[:, 0], sd)
+
+    y = rng.uniform(-1, 1, (400, 1))
+    theta = rng.choice([-mode, mode], y.shape) + y + sd * rng.normal(size=y.shape)
+    settings = {"prior": ([-width / 2], [width / 2]), "proposal": OneMode(), "draws": draws}
+    member = normalize([from_likelihood(log_density)], **settings)["likelihood_0"]
+    claimed = member.log_prob(theta, y) - (log_density(theta, y) + np.log(0.5))
+    assert claimed.mean() < 2 * claimed.std() / np.sqrt(len(y))
 
 
 def test_a_proposal_that_is_too_narrow_is_mended():
@@ -286,7 +310,7 @@ def test_a_table_finds_points_once_for_all_likelihoods_though_memory_holds_those
     once = sum(proposed)
     proposed.clear()
     # Room for the points of half of the rows, and what three likelihoods say of them.
-    monkeypatch.setattr(sys.modules["drystone.likelihood.normalize"], "CACHE", 150 * 64 * (2 + 1 + 3) * 8)
+    monkeypatch.setattr(sys.modules["drystone.likelihood.normalize"], "CACHE", 150 * 256 * (2 + 1 + 3) * 8)
     table = tabulated()
     assert sum(proposed) < 1.2 * once
     np.testing.assert_array_equal(table.log_q, expected.log_q)

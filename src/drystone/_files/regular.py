@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from drystone.errors import DamagedError
 
-__all__ = ["append_text", "check_regular", "is_link", "open_regular", "read_json", "read_text", "regular_files"]
+__all__ = ["append_text", "check_regular", "open_regular", "read_json", "read_text", "regular_files"]
 
 # Most bytes of a file that is read as text. Parsed JSON takes up to forty times as many.
 LARGEST_TEXT = 2**26
@@ -28,11 +28,6 @@ KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISDIR, "a directory"),
 )
-
-
-def is_link(path: Path) -> bool:
-    """Return whether a path is a symbolic link, wherever that leads."""
-    return path.is_symlink()
 
 
 def check_regular(path: Path, mode: int | None = None) -> None:
@@ -92,9 +87,9 @@ def read_text(path: Path, *, follow: bool = False) -> str:
         raise DamagedError(f"{path} is damaged: it is not UTF-8 ({error}).") from None
 
 
-def read_json(path: Path, *, follow: bool = False) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; raise :class:`DamagedError`, which names it, if there is none."""
-    return parse_json(read_text(path, follow=follow), path)
+    return parse_json(read_text(path), path)
 
 
 def parse_json(text: str, path: Path) -> dict[str, Any]:
@@ -122,7 +117,7 @@ def regular_files(directory: Path) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for place, directories, files in os.walk(directory):
         for name in directories:
-            if is_link(Path(place, name)):
+            if Path(place, name).is_symlink():
                 check_regular(Path(place, name))
         for name in files:
             path = Path(place, name)

@@ -19,6 +19,7 @@ import numpy as np
 from drystone._arrays import as_numpy
 from drystone._parallel import generators_restored, seeded
 from drystone.errors import IntractableError, SamplingError
+from drystone.table.statistics import quantile
 
 if TYPE_CHECKING:
     import torch
@@ -207,6 +208,14 @@ class CheckedMember:
                 f"got {draws.shape}."
             )
         return draws
+
+    def quantiles(self, n: int, y: np.ndarray, levels: Sequence[float], seed: int) -> np.ndarray:
+        """Return quantiles at some levels for each row of y, (levels, N, d), as a table of this member has them.
+
+        They are read off n draws or, of a normalized likelihood, off its weighted points.
+        """
+        of_points = getattr(self.posterior, "quantiles_of_points", None)
+        return quantile(self.sample(n, y, seed), levels, 0) if of_points is None else of_points(y, levels)
 
     @contextmanager
     def _copies(self, **arrays: np.ndarray) -> Iterator[list[np.ndarray]]:

@@ -192,6 +192,10 @@ def support_of(prior: Any) -> Contains | None:
     """Return a function that tells whether theta (..., d) lies in a prior's support; None for the whole space."""
     if prior is None:
         return None
+    if _is_product(prior) or hasattr(prior, "rvs"):  # independent priors, or SciPy's
+        from drystone.simulation.prior import as_prior
+
+        prior = as_prior(prior).support
     if isinstance(prior, tuple | list | np.ndarray | torch.Tensor):
         return _box(prior)
     support = prior if isinstance(prior, Support) else getattr(prior, "support", prior)
@@ -204,6 +208,13 @@ def support_of(prior: Any) -> Contains | None:
     raise TypeError(
         "`prior` must be a (lower, upper) pair, a Support, or have a `support` or a `log_prob`; "
         f"got {type(prior).__name__}."
+    )
+
+
+def _is_product(prior: Any) -> bool:
+    """Return whether a prior is a sequence of priors of the parameters."""
+    return isinstance(prior, tuple | list) and any(
+        hasattr(each, "log_prob") or hasattr(each, "rvs") for each in prior
     )
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from drystone._messages import first_few
 from drystone.errors import ConvergenceWarning
 from drystone.forms import Form
 from drystone.scores import Score
@@ -67,8 +68,10 @@ class Problem:
 
 def fitted_part(fit: Stacking, table: Table) -> Table:
     """Return the members and rows of ``table``, the rows that ``fit`` was fitted to, less those it dropped."""
-    if set(table.names) != set(fit.names):
-        raise ValueError("`table` must have the members of `fit`.")
+    if differing := sorted(set(table.names) ^ set(fit.names)):
+        raise ValueError(
+            f"`table` must have the members of `fit`; only one of the two has {first_few(differing)}."
+        )
     members = [name for name in fit.names if name not in fit.dropped.get("members", [])]
     dropped = fit.dropped.get("rows", [])
     table = table.select(members=members, rows=np.setdiff1d(np.arange(table.N), dropped) if dropped else None)

@@ -86,13 +86,15 @@ def refine(
 
     if (theta is None) != (y is None):
         raise click.UsageError("--theta and --y must be given together.")
+    if (lower is None) != (upper is None):
+        raise click.UsageError("--lower and --upper must be given together.")
     if at.stem in (".", ".."):  # names of directories, which its files would land in
         raise click.UsageError(f"--at must have a name that a directory can have; got {at.name!r}.")
     observed = read_npy(at)
     run = Run(directory)
     with run.opened(), cluster_client(cluster, workers) as client, run.timed("refine"):
         config = configuration(run)
-        prior = bounds(lower, upper) if lower is not None or upper is not None else prior_of(config, trust)
+        prior = bounds(lower, upper) if lower is not None else prior_of(config, trust)
         simulate = load_simulator(simulator) if simulator is not None else load_task(config, trust)
         if theta is not None and y is not None:
             simulations = read_npy(theta), read_npy(y)

@@ -26,7 +26,7 @@ from drystone.cli.command import (
 from drystone.runs.config import Fit
 
 if TYPE_CHECKING:
-    from drystone import Stacking, Table
+    from drystone import Stacking
     from drystone._parallel import Executor, WorkerPool
     from drystone.runs import Config, Run
 
@@ -147,11 +147,10 @@ def fit_all(
     names: Iterable[str],
     *,
     memory: float = MEMORY,
-    table: Table | None = None,
     client: Executor | None = None,
     force: bool = False,
 ) -> dict[str, Stacking]:
-    """Make the fits of these names, or read those that exist; ``table`` is the run's table if already read."""
+    """Make the fits of these names, or read those that exist."""
     from drystone.cli import objectives
     from drystone.runs import stages
 
@@ -159,9 +158,7 @@ def fit_all(
         name: (objectives.form(config.fits[name].form), objectives.score(config.fits[name].score))
         for name in names
     }
-    return stages.stack(
-        run, config, chosen_objectives, memory=_bytes(memory), table=table, client=client, force=force
-    )
+    return stages.stack(run, config, chosen_objectives, memory=_bytes(memory), client=client, force=force)
 
 
 def _bytes(memory: float) -> int:

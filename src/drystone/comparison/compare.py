@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from drystone._arrays import shared_rows
+from drystone._messages import first_few
 from drystone._parallel import one_thread
 from drystone.comparison.drawn import DrawnView
 from drystone.comparison.methods import (
@@ -82,8 +83,10 @@ def compare(
         if not isinstance(table, Table):
             kind = type(table).__name__
             raise TypeError(f"`{name}` must be a Table; got {kind}. Give ds.compare(validation, test, fits).")
-    if set(validation.names) != set(test.names):
-        raise ValueError("`validation` and `test` must have the same members.")
+    if differing := sorted(set(validation.names) ^ set(test.names)):
+        raise ValueError(
+            f"`validation` and `test` must have the same members; only one of the two has {first_few(differing)}."
+        )
     names = [metric.name for metric in metrics]
     if duplicated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"names of `metrics` must be unique; duplicated: {', '.join(duplicated)}.")

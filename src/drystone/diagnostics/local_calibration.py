@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import kstest
 
+from drystone._arrays import seed_of
 from drystone.diagnostics.null import DOUBT
 from drystone.estimate import Estimate
 
@@ -152,8 +153,7 @@ def local_calibration(
     ranks, log_total, effective = np.empty((n, d)), np.empty(n), np.empty(n)
     for start, child in zip(range(0, n, ROWS), children[1:], strict=True):
         rows = slice(start, start + ROWS)
-        block_seed = int(child.generate_state(1, np.uint64)[0] >> 2)
-        points = np.asarray(posterior.sample_batched((draws,), y[rows], seed=block_seed), float)
+        points = np.asarray(posterior.sample_batched((draws,), y[rows], seed=seed_of(child)), float)
         log_w = log_ratio(points.reshape(-1, d)).reshape(points.shape[:2])
         all_log_w = np.concatenate([log_w, log_w_own[None, rows]])
         highest = all_log_w.max(0)

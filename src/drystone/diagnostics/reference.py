@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drystone._arrays import entropy_of, rows_of_data
+from drystone._arrays import entropy_of, rows_of_data, seed_of
 from drystone.diagnostics.density_places import truth_places
 from drystone.diagnostics.member_views import MemberViews, heaviest_members, likelihoods_by_weight, member_views
 from drystone.diagnostics.neighbors import Neighbors
@@ -72,8 +72,7 @@ class Reference:
 
     def seed_at(self, y: np.ndarray) -> int:
         """Return the seed of draws at an observation, a function of it: the same one would make answers alike."""
-        entropy = np.random.SeedSequence([self.seed, *entropy_of(y)])
-        return int(entropy.generate_state(1, np.uint64)[0] >> 2)
+        return seed_of(np.random.SeedSequence([self.seed, *entropy_of(y)]))
 
     @cached_property
     def truth_places(self) -> np.ndarray:
@@ -167,6 +166,7 @@ def from_median(log_evidence: list[np.ndarray]) -> np.ndarray:
 
 def reference_of(posterior: StackedPosterior, seed: int = 0) -> Reference:
     """Return the reference of a posterior, the same object for the same seed."""
-    if seed not in posterior.references:
-        posterior.references[seed] = Reference(posterior, seed)
-    return posterior.references[seed]
+    known = posterior._references
+    if seed not in known:
+        known[seed] = Reference(posterior, seed)
+    return known[seed]

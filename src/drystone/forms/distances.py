@@ -22,7 +22,7 @@ from drystone.table import Table, blocks
 
 __all__ = ["averages", "mixed_draws", "pairs", "spread", "to_truth"]
 
-TOO_FEW = "distances between draws need at least 2 draws a simulation; got 1."
+TOO_FEW = "distances between draws need at least 2 draws per simulation; got 1."
 # Distances held at once (32 MB in float64).
 BLOCK = 2**22
 
@@ -58,7 +58,7 @@ def _to_truth(table: Table, scale: tuple[float, ...]) -> Tensor:
 
 
 def spread(table: Table, weights: Tensor, most: int, scale: Tensor) -> Tensor:
-    """Return Σ_jk w_j w_k B_jkn for weights (K,) or, one set a row, (N, K): (N,)."""
+    """Return Σ_jk w_j w_k B_jkn for weights (K,) or, one set per row, (N, K): (N,)."""
     if weights.ndim == 2:  # many different weights will be asked for: hold B for every row
         between = blocks.cached(table, _all_pairs, most, tuple(scale.tolist()))
         return torch.einsum("njk,nj,nk->n", between, weights, weights)

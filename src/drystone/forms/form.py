@@ -46,6 +46,10 @@ class MemberLike(Protocol):
         """Return n draws for each row of y: (n, B, d)."""
         ...
 
+    def quantiles(self, n: int, y: np.ndarray, levels: Sequence[float], seed: int) -> np.ndarray:
+        """Return quantiles of n draws for each row of y: (levels, B, d)."""
+        ...
+
     def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log density of paired rows theta (N, d), y (N, ...): (N,)."""
         ...

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drystone.forms.form import Arrays, Form, MemberLike, Shares
 from drystone.forms.params import check_array, check_names, check_simplex
-from drystone.forms.view import Params, View
+from drystone.forms.view import Params, View, as_tensors, members_in_use
 from drystone.table import Table
 from drystone.table.inputs import Levels, as_levels, each_level
 
@@ -126,9 +126,18 @@ class IntervalAggregation(Form):
         draws: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """Return intervals combined from the members' ends, which a conformal margin wants read off S draws."""
+        """Return intervals combined from the members' ends, read off as those of a table are.
+
+        A conformal margin counts the noise of its table's S draws, so that as many are drawn here.
+        """
         draws = int(params.get("margin_draws", draws))
-        return super().interval(params, members, y, alpha, draws, rng)
+        levels = [alpha / 2, 1 - alpha / 2]
+        seeds = rng.integers(2**62, size=len(members))
+        active, params = members_in_use(self, params, len(members))
+        ends = np.stack([members[int(k)].quantiles(draws, y, levels, int(seeds[k])) for k in active], 1)
+        table = Table(np.zeros(ends.shape[2:]), y=y, quantiles=dict(zip(levels, ends, strict=True)))
+        with torch.no_grad():
+            return self.combine(as_tensors(params), table).interval(alpha).numpy()
 
     def default_alpha(self) -> float:
         """Return the level that was fitted, if it is one."""

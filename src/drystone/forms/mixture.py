@@ -106,7 +106,7 @@ class MixtureView(View):
     """Statistics of a mixture, linear in the weights (but for the covariance's −μμᵀ).
 
     Args:
-        weights: one set for all rows, (K,), or one a row, (N, K).
+        weights: one set for all rows, (K,), or one per row, (N, K).
         table: the members on the rows.
         softness: see :class:`View`.
     """

@@ -271,10 +271,6 @@ class PointView(View):
             density = log_g[:, 0] - log_z
         return torch.as_tensor(np.where(log_g[:, 0] == -np.inf, -np.inf, density))
 
-    def draws_behind_rank(self) -> Tensor | None:
-        """Return the effective number of points, (N,)."""
-        return torch.as_tensor(1 / (self._shares() ** 2).sum(1))
-
     def rank(self, statistic: Statistic | None = None) -> Tensor:
         """Return Σ_m w_m 1(θ_m ≤ θ_n), (N, d); of a quantity of interest, (N, 1)."""
         points, truth = self.table.points[:, 1:], self.table.points[:, 0]
@@ -300,11 +296,17 @@ class PointView(View):
         return torch.as_tensor(np.stack(ends).swapaxes(1, 2).copy())
 
     def draws(self, n: int | None = None, seed: int = 0) -> Tensor:
-        """Return points resampled by weight, (N, n, d), in random order; 100 of them unless told otherwise."""
+        """Return points resampled by weight, (N, n, d), in random order; 100 of them unless told otherwise.
+
+        NaN at rows that no point explains, as rank, mean and covariance are.
+        """
         rng, share, n = np.random.default_rng(seed), self._shares(), 100 if n is None else n
         drawn = np.empty((self.table.N, n, self.d))
         for row, of_row in enumerate(share):
-            drawn[row] = self.table.points[row, 1 + rng.permutation(resampled(of_row, n, rng))]
+            if np.isnan(of_row).any():
+                drawn[row] = np.nan
+            else:
+                drawn[row] = self.table.points[row, 1 + rng.permutation(resampled(of_row, n, rng))]
         return torch.as_tensor(drawn)
 
     def _shares(self) -> np.ndarray:

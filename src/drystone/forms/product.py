@@ -106,10 +106,10 @@ class Product(PointForm):
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, None]:
         """Return n draws per row of y, (n, B, d): exact where the prior cancels, of resampled points otherwise."""
-        weights, used, _ = self._in_use(params, members)
+        weights, used, prior = self._in_use(params, members)
         if not self._without_prior(weights, used):
             return super().draw(params, members, n, y, rng)
-        return _rejected(weights / weights.sum(), used, n, y, rng), None
+        return _rejected(weights / weights.sum(), used, prior, n, y, rng), None
 
     def _check_prior(self, weights: np.ndarray, members: Sequence[Any], prior: Any) -> None:
         if not self._without_prior(weights, members):
@@ -144,11 +144,15 @@ def log_ratio(k: int, values: Values, likelihood: np.ndarray, share: float) -> n
 def _rejected(
     w: np.ndarray,
     members: Sequence[Any],
+    prior: Any,
     n: int,
     y: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return n exact draws per row of y, (n, B, d): the mixture's, accepted with Π q_k^{w_k} / Σ w_k q_k."""
+    """Return n exact draws per row of y, (n, B, d): the mixture's, accepted with Π q_k^{w_k} / Σ w_k q_k.
+
+    Of members that leak out of the prior none lies outside it, where the density is 0.
+    """
     accepted: list[list[np.ndarray]] = [[] for _ in y]
     wanting, proposed, size = np.arange(len(y)), 0, n + n // 2 + 8
     while wanting.size:
@@ -157,8 +161,10 @@ def _rejected(
         paired = np.broadcast_to(y[wanting], (size, *y[wanting].shape)).reshape(len(flat), *y.shape[1:])
         log_q = np.stack([member.log_prob(flat, paired) for member in members])
         with np.errstate(invalid="ignore"):
-            log_ratio = w @ log_q - logsumexp(log_q, axis=0, b=w[:, None])
-        keep = (np.log(rng.random(len(flat))) < log_ratio).reshape(size, len(wanting))
+            log_acceptance = w @ log_q - logsumexp(log_q, axis=0, b=w[:, None])
+        if prior is not None:
+            log_acceptance[prior.log_prob(flat) == -np.inf] = -np.inf
+        keep = (np.log(rng.random(len(flat))) < log_acceptance).reshape(size, len(wanting))
         for column, b in enumerate(wanting):
             accepted[b].extend(theta[keep[:, column], column])
         proposed += size

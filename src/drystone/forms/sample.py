@@ -132,7 +132,7 @@ class SampleView(View):
         """Return w_0 + Σ_k W_k θ̃_k for the first draws of the table, (N, n, d)."""
         n = min(self.most, self.table.draws.shape[2]) if n is None else n
         if n > self.table.draws.shape[2]:
-            raise ValueError(f"the table holds {self.table.draws.shape[2]} draws a member; got n = {n}.")
+            raise ValueError(f"the table holds {self.table.draws.shape[2]} draws per member; got n = {n}.")
         members = blocks.cached(self.table, _side_by_side, n)
         matrix = self.matrix.transpose(1, 2).reshape(-1, self.d)  # (K d, d): all W_kᵀ one below the other
         return self.offset + (members @ matrix).view(-1, n, self.d)

@@ -18,8 +18,8 @@ def allocate(weights: np.ndarray, n: int, rows: int, rng: np.random.Generator) -
     are tied). A member of weight 0 is never drawn.
 
     Args:
-        weights: on the simplex, (K,), or one set a row, (rows, K).
-        n: draws a row.
+        weights: on the simplex, (K,), or one set per row, (rows, K).
+        n: draws per row.
         rows: how many independent allocations.
         rng: where the randomness comes from.
 

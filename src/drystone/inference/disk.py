@@ -42,8 +42,8 @@ __all__ = [
 RECORD = "inference.json"
 MEMBERS_IN, LIKELIHOODS_IN, REFITTED_IN = "members", "likelihoods", "refitted"
 STACKING, TEST, NORMALIZER, FIT = "stacking", "test", "normalizer.json", "fit.json"
-# What tables hold: those of earlier versions have points at the test rows for every form, and are made again.
-TABLES = "2"
+# How tables are made: those of earlier versions (other points of likelihoods) are made again.
+TABLES = "3"
 MADE_OF, NEW, READY = "made_of.json", ".new", ".ready"
 
 

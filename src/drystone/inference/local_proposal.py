@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,13 +19,17 @@ __all__ = ["LocalProposal", "capped_weights", "training_weights"]
 
 # The prior's share δ of the proposal.
 DEFENSIVE = 0.1
+# Draws behind the share of the posterior that lies outside the prior's support.
+DRAWS_OF_LEAK = 4000
 # Draws per row behind g(y).
 DRAWS_OF_G = 16
 
 
 @dataclass(frozen=True, eq=False)
 class LocalProposal:
-    """r(θ) = (1 − δ) q(θ|y_o) + δ p(θ), in the place of a prior.
+    """r(θ) = (1 − δ) q(θ|y_o) 1(p > 0) + (δ + (1 − δ) λ) p(θ), in the place of a prior.
+
+    λ is the share of q outside the support of p, whose draws are made from p instead; most posteriors have none.
 
     Attributes:
         posterior: q.
@@ -41,6 +46,12 @@ class LocalProposal:
         """That of the prior."""
         return self.prior.support
 
+    @cached_property
+    def leak(self) -> float:
+        """λ, estimated from draws of its own."""
+        draws = np.asarray(self.posterior.sample((DRAWS_OF_LEAK,), self.y_o, seed=0), float)
+        return float((~np.isfinite(self.prior.log_prob(draws))).mean())
+
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws, (n, d); those that leave the prior's support are drawn from the prior."""
         of_prior = self.prior.sample(n, rng)
@@ -55,13 +66,14 @@ class LocalProposal:
         return np.where(np.isfinite(log_p), log_p + self.log_ratio(points), -np.inf)
 
     def log_ratio(self, theta: np.ndarray) -> np.ndarray:
-        """Return log r(θ)/p(θ) at points (m, d), (m,), at least log δ."""
+        """Return log r(θ)/p(θ) at points (m, d), (m,), at least log δ; where p is 0, that."""
         log_p = self.prior.log_prob(theta)
         inside = np.isfinite(log_p)
         difference = np.full(len(theta), -np.inf)
         if inside.any():
             difference[inside] = self.posterior.log_prob(theta[inside], self.y_o) - log_p[inside]
-        return np.logaddexp(np.log1p(-DEFENSIVE) + difference, np.log(DEFENSIVE))
+        of_prior = DEFENSIVE + (1 - DEFENSIVE) * self.leak
+        return np.logaddexp(np.log1p(-DEFENSIVE) + difference, np.log(of_prior))
 
 
 def training_weights(

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drystone._arrays import as_integer, rows_not_in_range, rows_of_data
+from drystone._arrays import as_integer, rows_not_in_range, rows_of_data, seed_of
 from drystone._defaults import SEED
 from drystone._files import working_in
 from drystone._messages import counted, first_few
@@ -116,7 +116,8 @@ def refine(
         simulator: A task, or a function ``(theta (N, d), rng) -> y``.
         n: New simulations, at least 100. A fifth of them, at most 200, is held out of the training: half of these
             choose members and weights, the other half tells the gain.
-        simulations: (theta, y) that the members were trained on; None for those of the inference.
+        simulations: (theta, y) from the prior that the members were trained on, without those of an earlier
+            refinement; None for those of the inference.
         prior: p(θ); None for that of the inference, of the members, or of the task.
         seed: Seed of everything random: the same seed gives the same bits.
         directory: Where simulations, members and the fit are written as they are finished. The same call
@@ -181,16 +182,17 @@ def refine(
             (new[0][rows], new[1][rows]) for rows in (slice(ends[0]), slice(*ends), slice(ends[1], None))
         )
 
-        options = {"draws": DRAWS_OF_RANKS, "seed": _child(seed, 1)}
-        log_normalizer = local_calibration(before, *choosing, proposal.log_ratio, **options).log_normalizer
+        def calibration_of(posterior: StackedPosterior, rows: tuple[np.ndarray, np.ndarray]) -> LocalCalibration:
+            return local_calibration(
+                posterior, *rows, proposal.log_ratio, draws=DRAWS_OF_RANKS, seed=_child(seed, 1)
+            )
+
+        log_normalizer = calibration_of(before, choosing).log_normalizer
         a = capped_weights(log_normalizer - proposal.log_ratio(choosing[0]))
         members, notes = _trained_again(
-            before, old, training, choosing, proposal, seed=seed,
-            settings={
-                "directory": None if home is None else home / "refitted", "augment": augment, "workers": workers,
-                "client": client, "progress": progress,
-            },
-            embedding=embedding,
+            before, old, training, choosing, proposal, seed=seed, embedding=embedding, augment=augment,
+            directory=None if home is None else home / "refitted", workers=workers, client=client,
+            progress=progress,
         )  # fmt: skip
         points = POINTS if isinstance(before.fit.form, PointForm) else 0
         table = tabulate(
@@ -200,9 +202,7 @@ def refine(
         fit, on_weights = _weights(before.fit, table, seed)
         posterior = fit.posterior(members, before.reference)
         posterior.set_default_x(y_o)
-        calibration_before, calibration = (
-            local_calibration(each, *telling, proposal.log_ratio, **options) for each in (before, posterior)
-        )
+        calibration_before, calibration = (calibration_of(each, telling) for each in (before, posterior))
         difference = calibration.log_score - calibration_before.log_score
         if home is not None:
             fit.save(home / "fit.json")
@@ -359,8 +359,12 @@ def _trained_again(
     proposal: LocalProposal,
     *,
     seed: int,
-    settings: Mapping[str, Any],
     embedding: Callable[[], nn.Module] | None,
+    augment: Augment | None,
+    directory: Path | None,
+    workers: int | None,
+    client: Executor | None,
+    progress: bool | None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Return all members by name, those that can be trained again after it, and notes on them."""
     theta, y = (np.concatenate(pair) for pair in zip(old, training, strict=True))
@@ -369,12 +373,21 @@ def _trained_again(
     likelihoods = [m for m in map(_likelihood, chosen) if m is not None and m.recipe is not None]
     posteriors = [m for m in map(_posterior, chosen) if m is not None and m.recipe is not None]
     trained: dict[str, Any] = {}
+
+    def refitted(
+        members: list[Any], embedding: Callable[[], nn.Module] | None, row_weights: np.ndarray | None
+    ) -> Ensemble[Any]:
+        return Ensemble(members).refit(
+            theta, y, directory=directory, embedding=embedding, augment=augment, row_weights=row_weights,
+            workers=workers, client=client, progress=progress,
+        )  # fmt: skip
+
     if likelihoods:
-        again = Ensemble(likelihoods).refit(theta, y, **settings)
+        again = refitted(likelihoods, None, None)
         trained |= better_of(likelihoods, again, lambda member: float(member.log_likelihood(*choosing).mean()))
     if posteriors:
         row_weights = training_weights(before, posteriors, theta, y, len(old[0]), proposal, _child(seed, 2))
-        again = Ensemble(posteriors).refit(theta, y, row_weights=row_weights, embedding=embedding, **settings)
+        again = refitted(posteriors, embedding, row_weights)
 
         def local_score(member: TrainedMember) -> float:
             alone = Stacking.uniform([member.name], parameters=before.fit.parameters).posterior([member])
@@ -453,4 +466,4 @@ def _weights(fit: Stacking, table: Table, seed: int) -> tuple[Stacking, str]:
 
 def _child(seed: int, stage: int) -> int:
     """Return the seed of a stage."""
-    return int(np.random.SeedSequence(seed, spawn_key=(11, stage)).generate_state(1, np.uint64)[0] >> 2)
+    return seed_of(np.random.SeedSequence(seed, spawn_key=(11, stage)))

@@ -8,7 +8,11 @@ r"""Posteriors out of likelihoods, with a density that errs low.
 The evaluated point is one of the draws, so that :math:`E[q]` is the density of sampling importance resampling with
 M + 1 candidates (Domke & Sheldon 2018): a distribution that integrates to one, of which nothing claims more than
 (M + 1) r(θ). Without the first term (the naive estimate) the density is too high without bound wherever the points
-miss the posterior. The two bracket the truth, and M is doubled while they differ by more than ``error``.
+miss the posterior. The two bracket the truth; their difference is 1 / (effective points) on average over q.
+
+M depends on y alone, by pilot points that are not used again. Were it chosen by the points themselves, or by the
+difference at θ, it would grow where they show that something was missed and not where they hide it: of a mode that
+is found late, high claims would stay and the low ones that make up for them would go.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from drystone.likelihood.weights import (
     moved_apart,
     normalized_weights,
     resampled,
+    weighted_quantiles,
 )
 from drystone.simulation.prior import Prior, as_prior
 
@@ -44,7 +49,11 @@ __all__ = ["NormalizedMember", "Normalizer", "normalize"]
 CAP = 16
 # Effective points that ranks and moments should rest on, and below which draws are not to be relied on.
 ENOUGH, TOO_FEW = 100.0, 10.0
-# Points to begin with for each effective one that draws should rest on.
+# Effective points that a density should rest on, in units of 1/error: its mean width is then a fifth of that.
+PER_ERROR = 5.0
+# Points that tell how many are needed at a row.
+PILOT = 250
+# The fewest points for each effective one that draws should rest on.
 PER_EFFECTIVE = 4
 # Bytes of points that are kept for the next likelihood or the next call, and rows whose proposal is kept when the
 # points are not: every likelihood passes over all rows of a table, and pilots cost more than points.
@@ -76,8 +85,8 @@ def normalize(
             is adapted to the likelihoods at each y.
         draws: points per row, to begin with.
         defensive: share of the points that are drawn from the prior: what the others miss is seen there.
-        error: largest difference in nats between the naive and the conservative log density; where it is larger,
-            the points are doubled, up to 16 times.
+        error: difference in nats between the naive and the conservative log density that few rows should exceed:
+            where pilot points say that ``draws`` points are too few for that, there are up to 16 times as many.
         seed: of all draws.
 
     Example:
@@ -123,14 +132,14 @@ class Normalizer:
     error: float
     seed: int
     _rows: OrderedDict[tuple[int, ...], Row] = field(default_factory=OrderedDict, repr=False)
-    _mixtures: dict[tuple[int, ...], DefensiveMixture] = field(default_factory=dict, repr=False)
+    _plans: dict[tuple[int, ...], PointPlan] = field(default_factory=dict, repr=False)
     _lock: Any = field(default_factory=threading.Lock, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _rows=OrderedDict(), _mixtures={}, _lock=threading.Lock())
+        self.__dict__.update(state, _rows=OrderedDict(), _plans={}, _lock=threading.Lock())
 
     @property
     def names(self) -> list[str]:
@@ -140,7 +149,7 @@ class Normalizer:
     def without(self, name: str) -> dict[str, NormalizedMember]:
         """Return the members of the other likelihoods by name, as if there had not been this one."""
         others = tuple(likelihood for likelihood in self.likelihoods if likelihood.name != name)
-        shared = replace(self, likelihoods=others, _rows=OrderedDict(), _mixtures={}, _lock=threading.Lock())
+        shared = replace(self, likelihoods=others, _rows=OrderedDict(), _plans={}, _lock=threading.Lock())
         return {likelihood.name: NormalizedMember(shared, k) for k, likelihood in enumerate(others)}
 
     def row(self, y: np.ndarray) -> Row:
@@ -152,10 +161,23 @@ class Normalizer:
                 return self._rows[key]
             while self._rows and sum(kept.bytes for kept in self._rows.values()) > CACHE:
                 forgotten, row = self._rows.popitem(last=False)
-                if row.known_mixture is not None and len(self._mixtures) < ROWS:
-                    self._mixtures[forgotten] = row.known_mixture
-            self._rows[key] = Row(self, y, key, self._mixtures.get(key))
+                if row.known_plan is not None and len(self._plans) < ROWS:
+                    self._plans[forgotten] = row.known_plan
+            self._rows[key] = Row(self, y, key, self._plans.get(key))
             return self._rows[key]
+
+
+@dataclass(frozen=True)
+class PointPlan:
+    """What pilot points have told of a row.
+
+    Attributes:
+        mixture: r(·|y), which points are drawn from.
+        shares: effective points of each likelihood per point, (K,); 0 where none explains the data.
+    """
+
+    mixture: DefensiveMixture
+    shares: np.ndarray
 
 
 class Row:
@@ -165,13 +187,13 @@ class Row:
         normalizer: the settings.
         y: the row, (1, ...).
         key: its digest, from which the seeds derive.
-        mixture: r(·|y), if it is known already.
+        plan: what pilot points have told, if it is known already.
     """
 
     def __init__(
-        self, normalizer: Normalizer, y: np.ndarray, key: tuple[int, ...], mixture: DefensiveMixture | None
+        self, normalizer: Normalizer, y: np.ndarray, key: tuple[int, ...], plan: PointPlan | None
     ) -> None:
-        self.normalizer, self.y, self.known_mixture = normalizer, y, mixture
+        self.normalizer, self.y, self.known_plan = normalizer, y, plan
         self._entropy = [normalizer.seed, *key]
         self._theta: list[np.ndarray] = []
         self._base: list[np.ndarray] = []
@@ -181,14 +203,28 @@ class Row:
         self.bytes = 0  # of the points and of what is known there
 
     @property
-    def mixture(self) -> DefensiveMixture:
-        """r(·|y), adapted to the likelihoods by pilot draws."""
+    def plan(self) -> PointPlan:
+        """Where points are drawn, adapted to the likelihoods, and how much they are worth."""
         with self._lock:
-            if self.known_mixture is None:
+            if self.known_plan is None:
                 n = self.normalizer
                 start = DefensiveMixture(n.prior, n.proposal, None, n.defensive, self.y)
-                self.known_mixture = adapted(start, self._target, self._rng(0))
-            return self.known_mixture
+                mixture = adapted(start, self._target, self._rng(0))
+                theta = mixture.sample(PILOT, self._rng(_stretches(CAP) + 1))
+                log_prior = n.prior.log_prob(theta)
+                inside = np.isfinite(log_prior)
+                log_w = np.full((len(n.likelihoods), PILOT), -np.inf)
+                if inside.any():
+                    log_w[:, inside] = self._log_likelihoods(theta[inside])
+                log_w += log_prior - mixture.log_prob(theta, log_prior)
+                shares = [effective_points(of_k) / PILOT for of_k in log_w]
+                self.known_plan = PointPlan(mixture, np.nan_to_num(shares))  # NaN of those that fail
+            return self.known_plan
+
+    @property
+    def mixture(self) -> DefensiveMixture:
+        """r(·|y)."""
+        return self.plan.mixture
 
     def points(self, stretches: int) -> np.ndarray:
         """Return the points of the first stretches, (m, d)."""
@@ -217,24 +253,17 @@ class Row:
         return log_prior + self._values(k, theta, np.isfinite(log_prior))
 
     def enough(self, k: int) -> int:
-        """Return how many stretches it takes for enough effective points, or the most there are."""
-        stretches, most = 1, _stretches(CAP)
-        while stretches < most and effective_points(self.log_weights(k, stretches)) < ENOUGH:
-            stretches += 1
-        return stretches
+        """Return how many stretches likelihood k takes for enough effective points."""
+        n, share = self.normalizer, self.plan.shares[k]
+        wanted = max(ENOUGH, PER_ERROR / n.error) / n.draws
+        return int(np.clip(1 + np.ceil(np.log2(wanted / share)), 1, _stretches(CAP))) if share else _stretches(CAP)
 
     def new_points(self, k: int, effective: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return points (m, d) that nobody else has, so many effective ones if possible, and log weights (m,)."""
-        most = CAP * self.normalizer.draws
-        n = min(self.normalizer.draws, int(np.ceil(PER_EFFECTIVE * effective)))
-        theta, log_w = np.empty((0, self.normalizer.d)), np.empty(0)
-        while True:
-            further, base = self._drawn(n, rng)
-            values = self._values(k, further, np.isfinite(base))
-            theta, log_w = np.concatenate([theta, further]), np.concatenate([log_w, values + base])
-            n = min(len(theta), most - len(theta))
-            if n == 0 or effective_points(log_w) >= effective:
-                return theta, log_w
+        """Return points (m, d) of this call alone, and log weights (m,); so many effective ones if possible."""
+        least, most = min(self.normalizer.draws, PER_EFFECTIVE * effective), CAP * self.normalizer.draws
+        share = self.plan.shares[k]
+        theta, base = self._drawn(int(np.clip(effective / share, least, most)) if share else most, rng)
+        return theta, self._values(k, theta, np.isfinite(base)) + base
 
     def _extend(self, stretches: int) -> None:
         with self._lock:
@@ -268,18 +297,23 @@ class Row:
 
     def _target(self, theta: np.ndarray) -> np.ndarray:
         """Return log p(θ) Σ_k e^{f_k} / Z_k up to a constant: every likelihood that does not fail counts alike."""
-        values, failed = [], None
-        for likelihood in self.normalizer.likelihoods:
-            try:
-                values.append(likelihood.at(theta, self.y))
-            except (Exception, SystemExit) as error:  # it fails again when it is asked for itself
-                failed = error
-        if failed is not None and not values:
-            raise failed
-        log_f = np.stack(values)
+        log_f = self._log_likelihoods(theta)
+        log_f = log_f[~np.isnan(log_f[:, 0])]
         log_z = log_sum(log_f.T)
         log_f -= np.where(np.isfinite(log_z), log_z, 0.0)[:, None]
         return self.normalizer.prior.log_prob(theta) + log_sum(log_f)
+
+    def _log_likelihoods(self, theta: np.ndarray) -> np.ndarray:
+        """Return f_k at points (m, d), (K, m); NaN for those that fail, but an error if all do."""
+        values, failed = np.full((len(self.normalizer.likelihoods), len(theta)), np.nan), None
+        for of_k, likelihood in zip(values, self.normalizer.likelihoods, strict=True):
+            try:
+                of_k[:] = likelihood.at(theta, self.y)
+            except (Exception, SystemExit) as error:  # it fails again when it is asked for itself
+                failed = error
+        if failed is not None and np.isnan(values[:, 0]).all():
+            raise failed
+        return values
 
     def _rng(self, stage: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(stage,)))
@@ -358,16 +392,12 @@ class NormalizedMember:
         joint, log_w = row.log_weight_at(self.k, theta)
         conservative, naive = np.full(len(theta), -np.inf), np.full(len(theta), -np.inf)
         # NaN where the prior is 0: the density there is 0 whatever the points say.
-        undecided = np.isfinite(joint)
-        for stretches in range(1, _stretches(CAP) + 1):
-            of_points = row.log_weights(self.k, stretches)
+        inside = np.isfinite(joint)
+        if inside.any():
+            of_points = row.log_weights(self.k, row.enough(self.k))
             m, total = len(of_points), log_total(of_points)
-            naive[undecided] = joint[undecided] - (total - np.log(m))
-            conservative[undecided] = joint[undecided] - (np.logaddexp(total, log_w[undecided]) - np.log(m + 1))
-            with np.errstate(invalid="ignore"):
-                undecided = undecided & (naive - conservative > self.normalizer.error)
-            if not undecided.any():
-                break
+            naive[inside] = joint[inside] - (total - np.log(m))
+            conservative[inside] = joint[inside] - (np.logaddexp(total, log_w[inside]) - np.log(m + 1))
         return conservative, naive
 
     def weighted_points(self, y: ArrayLike) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -378,6 +408,10 @@ class NormalizedMember:
         for one_y in _rows(y):
             points, log_w = self._points(one_y)
             yield points, normalized_weights(log_w)
+
+    def quantiles_of_points(self, y: ArrayLike, levels: Sequence[float]) -> np.ndarray:
+        """Return quantiles at some levels for each row of y (N, ...), (levels, N, d)."""
+        return np.stack([weighted_quantiles(points, w, levels) for points, w in self.weighted_points(y)], 1)
 
     def _points(self, one_y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return points (m, d) at one row y (1, ...), enough effective ones if possible, and log weights (m,)."""

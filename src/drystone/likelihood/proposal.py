@@ -52,7 +52,7 @@ class Effort:
 
 # A proposal is near the posterior already, and one small pilot mends it. From the prior it may be a long way, on
 # which no mode should be lost.
-FROM_PROPOSAL = Effort(pilot=250, rounds=3, carrying=25, kernels=8, per_kernel=0.1, fitting=5, share=0.0)
+FROM_PROPOSAL = Effort(pilot=500, rounds=3, carrying=50, kernels=12, per_kernel=0.1, fitting=5, share=0.0)
 FROM_PRIOR = Effort(pilot=4000, rounds=24, carrying=400, kernels=24, per_kernel=5, fitting=8, share=0.1)
 # The most draws that kernels are fitted to, and their degrees of freedom: tails heavier than a posterior's.
 TELLING, FREEDOM = 4000, 5.0

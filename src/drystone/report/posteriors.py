@@ -20,7 +20,7 @@ __all__ = ["Observation", "observe", "observe_row"]
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """Posterior draws at one observation, by whose posterior they are of.
+    """Posterior draws at one observation, by method.
 
     Attributes:
         label: as printed above the picture.

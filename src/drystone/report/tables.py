@@ -53,8 +53,8 @@ class Grid:
 
     Attributes:
         caption: what it shows; also its name for screen readers.
-        head: a title a column.
-        rows: cells, as many a row as there are titles.
+        head: one title per column.
+        rows: cells, one per title in each row.
         numeric: for each column, whether it holds numbers.
     """
 

@@ -18,7 +18,7 @@ from drystone.runs.run import Run
 from drystone.runs.task import load_task
 
 if TYPE_CHECKING:
-    from drystone import Comparison, Stacking, Table
+    from drystone import Comparison, Table
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -53,22 +53,13 @@ class Evaluation:
         return verdict(self.comparison, name, self.test, self.gaps).headline.replace("\u00a0", " ")
 
 
-def evaluate(
-    run: Run,
-    config: Config,
-    *,
-    exact: bool = False,
-    trust: bool = False,
-    table: Table | None = None,
-    fits: Mapping[str, Stacking] | None = None,
-) -> Evaluation:
+def evaluate(run: Run, config: Config, *, exact: bool = False, trust: bool = False) -> Evaluation:
     """Compare the fits of a run; with ``exact`` the task's exact posterior is computed on the test rows.
 
-    A task that is code is imported only with ``trust``. The table and the fits are read from the run, unless
-    earlier stages returned them.
+    A task that is code is imported only with ``trust``.
     """
-    validation, test = outputs.load_split(run, config, table=table)
-    comparison = ds.compare(validation, test, outputs.load_fits(run, config) if fits is None else fits)
+    validation, test = outputs.load_split(run, config)
+    comparison = ds.compare(validation, test, outputs.load_fits(run, config))
     if not exact:
         return Evaluation(validation, test, comparison)
     log_p = load_task(config, trust).log_posterior(test.theta, np.asarray(test.y, float))

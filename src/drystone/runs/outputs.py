@@ -91,19 +91,14 @@ def load_split(
     run: Run,
     config: Config,
     memory: int | None = None,
-    table: Table | None = None,
     manifest: Manifest | None = None,
 ) -> tuple[Table, Table]:
-    """Return the stacking rows and the test rows of ``table``, or of the run's table.
-
-    With ``memory`` (bytes to read at once) the run's table stays on disk.
-    """
+    """Return the stacking and the test rows of the table; with ``memory`` (bytes at once) it stays on disk."""
     manifest = Manifest(run) if manifest is None else manifest
-    if table is None:
-        if not run.table.exists():
-            raise FileNotFoundError(_missing(run, run.table, "tabulate"))
-        _check_table(manifest, config)
-        table = ds.Table.load(run.table) if memory is None else ds.Table.open(run.table, memory)
+    if not run.table.exists():
+        raise FileNotFoundError(_missing(run, run.table, "tabulate"))
+    _check_table(manifest, config)
+    table = ds.Table.load(run.table) if memory is None else ds.Table.open(run.table, memory)
     record, section = manifest.get("tabulate"), config.simulate
     first, rest = record.rows if record else (section.stack, section.test)
     if first + rest != table.N:  # made elsewhere with an unknown split
@@ -128,7 +123,7 @@ def load_fits(run: Run, config: Config, names: Iterable[str] | None = None) -> d
 
 def by_name(ensemble: Ensemble | None) -> dict[str, Any]:
     """Return the members of an ensemble by name; none without one."""
-    return {} if ensemble is None else dict(zip(ensemble.names, ensemble, strict=True))
+    return {} if ensemble is None else {member.name: member for member in ensemble}
 
 
 def refuse_stale(

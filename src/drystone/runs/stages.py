@@ -1,7 +1,5 @@
 """The stages of a run. Each reads files, writes files, and does nothing if its files are up to date.
 
-A stage returns its result. A result passed on to a later stage is not read, and not checked, again.
-
 When the files of a stage were made from other settings or inputs than the current ones:
 
 - simulations and members are replaced only with ``force``, because they may have taken days;
@@ -90,19 +88,17 @@ def train(
     config: Config,
     *,
     target: Literal["posterior", "likelihood"] = "posterior",
-    simulations: Simulations | None = None,
     workers: int | None = None,
     client: Executor | None = None,
     force: bool = False,
     trust: bool = False,
 ) -> Ensemble:
-    """Train the missing members or likelihoods, on ``simulations`` or on those of the run."""
+    """Train the missing members or likelihoods."""
     if target == "likelihood":
         config = config.changed("likelihoods")
     kind = _Kind.of(target, config)
     manifest, section, stage = Manifest(run), kind.section, kind.stage
-    if simulations is None:
-        simulations = load_simulations(run, config, manifest)
+    simulations = load_simulations(run, config, manifest)
     current = kind.record(manifest, config)
     replacement = Replacement(manifest, stage, current)
     if not (force or replacement.unfinished):
@@ -171,19 +167,15 @@ def tabulate(
     run: Run,
     config: Config,
     *,
-    simulations: Simulations | None = None,
-    ensemble: Ensemble | None = None,
     workers: int = 1,
     client: Executor | None = None,
     force: bool = False,
     trust: bool = False,
 ) -> Table:
-    """Evaluate every member (of ``ensemble``, or of the run) on the stacking and the test rows."""
+    """Evaluate every member on the stacking and the test rows."""
     manifest, section = Manifest(run), config.tabulate
-    if simulations is None:
-        simulations = load_simulations(run, config, manifest)
-    if ensemble is None:
-        ensemble = load_members_if_any(run, config, manifest)
+    simulations = load_simulations(run, config, manifest)
+    ensemble = load_members_if_any(run, config, manifest)
     likelihoods = load_likelihoods(run, config) if any(run.likelihoods.glob("*.json")) else None
     current = manifest.of_tabulate(config)
     _refuse_made_elsewhere(manifest, "tabulate", run.table, force)
@@ -241,17 +233,16 @@ def stack(
     objectives: Mapping[str, tuple[Form, Score]],
     *,
     memory: int,
-    table: Table | None = None,
     client: Executor | None = None,
     force: bool = False,
 ) -> dict[str, Stacking]:
     """Fit the forms by the scores of ``objectives``, or read the fits that are up to date.
 
-    Without ``table`` the run's table is used, of which at most ``memory`` bytes are read at once. A fit to fewer
-    rows than that allows is made again; one to more is kept.
+    At most ``memory`` bytes of the table are read at once. A fit to fewer rows than that allows is made again; one
+    to more is kept.
     """
     manifest = Manifest(run)
-    validation, _ = load_split(run, config, memory, table, manifest)
+    validation, _ = load_split(run, config, memory, manifest)
     for name, (form, score) in objectives.items():
         check_tractable(form, score)
         check_provided(validation, form, score)

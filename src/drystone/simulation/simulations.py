@@ -58,8 +58,8 @@ class Simulations:
         >>> theta, y = simulations
         >>> len(simulations), theta.shape, y.shape, dict(simulations.left_out)
         (100, (100, 5), (100, 8), {})
-        >>> simulations.save(path := f"{tempfile.mkdtemp()}/simulations.zarr")
-        >>> ds.Simulations.load(path).settings["seed"]
+        >>> simulations.save(directory := tempfile.mkdtemp())
+        >>> ds.Simulations.load(directory).settings["seed"]
         1
     """
 

@@ -112,7 +112,7 @@ class ProductNewton(_OnlyLogScore):
         if not np.isfinite(minimum.gap):
             note += "The optimum may be at infinity: more rows or points would hold it. "
         note += monte_carlo_error(table, form, weights)
-        return Solution({"weights": weights}, minimum.gap, minimum.gap, solution.status, minimum.iterations, note)
+        return replace(solution, params={"weights": weights}, note=note)
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,9 +142,7 @@ class LikelihoodSQP(_OnlyLogScore):
         note = "the certificate is of the mixture of densities of y; " + monte_carlo_error(
             table, form, solution.params["weights"]
         )
-        return Solution(
-            solution.params, solution.gap, solution.stationarity, solution.status, solution.iterations, note
-        )
+        return replace(solution, note=note)
 
 
 def monte_carlo_error(table: Table, form: PointForm, weights: np.ndarray) -> str:
@@ -159,7 +157,8 @@ def monte_carlo_error(table: Table, form: PointForm, weights: np.ndarray) -> str
     variance = np.maximum(1 / effective - 1 / (M + 1), 0.0)
     error = np.sqrt((a**2 * variance).sum())
     missed = np.flatnonzero(~np.isfinite(width))
-    bound = a @ np.where(np.isfinite(width), width, 0.0)
+    # The row's own point may weigh less than the others on average: then the two are in the other order.
+    bound = max(a @ np.where(np.isfinite(width), width, 0.0), 0.0)
     poor = int((effective < TOO_FEW).sum())
     words = (
         f"Normalized at {M} points per row: the loss has a Monte Carlo standard error of {error:.1g} and errs "

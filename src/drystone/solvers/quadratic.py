@@ -59,6 +59,8 @@ class QuadraticProgram(Solver[Mixture, MeanScore | EnergyScore]):
             solution = minimise_quadratic(quadratic, c, tolerance(tol, score, reached), start)
         if noise == 0:
             return solution
+        if c == 0:
+            solution = replace(solution, params={"weights": _no_worse(estimated, solution.params["weights"])})
         # The convexified problem lies above the estimated one by at most noise/2 on the simplex.
         assert solution.gap is not None
         status = Status.NOISE_FLOOR if solution.converged else solution.status
@@ -113,6 +115,12 @@ def _energy(table: Table, score: EnergyScore) -> Quadratic:
     scale = unit(score.scale, table.d)
     to_truth, between = distances.averages(table, score.draws, tuple(scale.tolist()))
     return Quadratic(-between.numpy(), to_truth.numpy())
+
+
+def _no_worse(quadratic: Quadratic, w: np.ndarray) -> np.ndarray:
+    """Return the weights, or uniform ones or a member alone, where the noise makes these better."""
+    K = len(w)
+    return min([w, np.full(K, 1 / K), *np.eye(K)], key=quadratic.value)
 
 
 def _convexified(quadratic: Quadratic) -> tuple[Quadratic, float]:

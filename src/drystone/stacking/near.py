@@ -6,11 +6,11 @@ r"""Weights for one observation: rows count by how near their data are to it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy
+from drystone._messages import count_and_first_few
 from drystone.estimate import bandwidth_for, kernel_weights
 from drystone.table import Table
 from drystone.table.inputs import flat_data, spread_or_one
@@ -23,7 +23,7 @@ FEWEST_ROWS = 10
 FARTHEST = 10
 
 
-def near(table: Table, observation: Any, bandwidth: float | None) -> tuple[Table, str]:
+def near(table: Table, observation: ArrayLike, bandwidth: float | None) -> tuple[Table, str]:
     """Return the table with rows weighted by a Gaussian kernel in standardized y, and a note on how many remain.
 
     Args:
@@ -36,8 +36,8 @@ def near(table: Table, observation: Any, bandwidth: float | None) -> tuple[Table
     if y_o.shape != y.shape[1:]:
         shape = np.asarray(table.y).shape[1:]
         raise ValueError(f"`at` must have the shape of a row of y, {shape}; got {np.shape(observation)}.")
-    if not np.isfinite(y_o).all():
-        raise ValueError("`at` must be finite.")
+    if (bad := np.flatnonzero(~np.isfinite(y_o))).size:
+        raise ValueError(f"`at` must be finite; entries that are not: {count_and_first_few(bad)}.")
     squared = (((y - y_o) / spread_or_one(y)) ** 2).mean(1)
     if squared.min() > FARTHEST**2:
         raise ValueError(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drystone._arrays import LARGEST, frozen
+from drystone._defaults import NONFINITE
 from drystone._messages import first_few
 from drystone._parallel import Executor, check_client, one_thread
 from drystone.errors import ConvergenceWarning, IntractableError
@@ -40,8 +42,8 @@ def stack(
     solver: Solver | None = None,
     tol: float = 1e-8,
     seed: int = 0,
-    nonfinite: str = "raise",
-    at: Any = None,
+    nonfinite: Literal["raise", "drop"] = NONFINITE,
+    at: ArrayLike | None = None,
     bandwidth: float | None = None,
     client: Executor | None = None,
 ) -> Stacking:
@@ -100,11 +102,11 @@ def stack(
     notes += [note] if note else []
     kept = np.array([table.names.index(name) for name in cleaned.names])
     with one_thread():
-        at_hand, note = _at_hand(cleaned, solver, form, score, seed)
-        solution = solver.solve(at_hand, form, score, tol, seed)
+        rows_to_fit, note = _rows_to_fit(cleaned, solver, form, score, seed)
+        solution = solver.solve(rows_to_fit, form, score, tol, seed)
         form = solution.form or form
         params = solution.params if len(kept) == table.K else form.expand_params(solution.params, kept, table.K)
-        loss, terms = losses(view_of(form, solution.params, at_hand), score)
+        loss, terms = losses(view_of(form, solution.params, rows_to_fit), score)
         if note:
             notes.append(f"{note} Over all rows the score is {_overall(form, solution.params, cleaned, score)}.")
     fit = Stacking(
@@ -152,7 +154,7 @@ def _check_solver(solver: Solver, form: Form, score: Score) -> None:
         raise IntractableError(f"{solver!r} cannot solve {form!r} × {score!r}: {why}.")
 
 
-def _at_hand(table: Table, solver: Solver, form: Form, score: Score, seed: int) -> tuple[Table, str]:
+def _rows_to_fit(table: Table, solver: Solver, form: Form, score: Score, seed: int) -> tuple[Table, str]:
     """Return the rows to solve on, and a note if they are not all of them.
 
     Of a table on disk: all rows in memory if they fit, with what solvers make of them; else all rows in blocks, if
@@ -290,7 +292,11 @@ def _notes(solution: Solution, table: Table, form: Form) -> list[str]:
 
 
 def _unconverged(solution: Solution, solver: Solver) -> str:
-    reached = solution.gap if solution.gap is not None else solution.stationarity
-    which = "gap" if solution.gap is not None else "stationarity"
-    said = f" {solution.note}" if solution.note else ""
-    return f"{solver!r} stopped after {solution.iterations} steps with {which} {reached:.1e}.{said}"
+    reached = f" {solution.note}" if solution.note else ""
+    if solution.gap is not None:
+        reached = f" with gap {solution.gap:.1e}.{reached}"
+    elif solution.stationarity is not None:
+        reached = f" with stationarity {solution.stationarity:.1e}.{reached}"
+    else:  # between an optimum and a way of doing nothing
+        reached = f".{reached}"
+    return f"{solver!r} stopped after {solution.iterations} steps{reached}"

@@ -44,7 +44,9 @@ def scaled_weights(row_weights: ArrayLike, N: int) -> np.ndarray:
     """Return row weights that sum to one, (N,)."""
     weights = np.array(checked("row_weights", row_weights, "N", {"N": N}), float)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("`row_weights` must be finite, ≥ 0 and not all 0.")
+        bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+        came = f"rows that are not: {count_and_first_few(bad)}" if bad.size else "all are 0"
+        raise ValueError(f"`row_weights` must be finite, ≥ 0 and not all 0; {came}.")
     with np.errstate(over="ignore"):
         total = weights.sum()
     if not np.isfinite(total):
@@ -161,7 +163,7 @@ def positions(argument: str, selection: Selection, universe: Sequence[Any]) -> n
     else:
         selected = _listed_positions(argument, np.atleast_1d(as_numpy(selection)), universe)
     if selected.size == 0:
-        raise ValueError(f"no `{argument}` selected.")
+        raise ValueError(f"no `{argument}` selected; select at least one of {len(universe)}.")
     return selected
 
 

@@ -240,7 +240,7 @@ class StoredRows:
         if not increasing:
             raise ValueError("rows of a table on disk must be selected in increasing order, each once.")
         if len(chosen) == 0:
-            raise ValueError("no `rows` selected.")
+            raise ValueError(f"no `rows` selected; select at least one of {self.N}.")
         return replace(
             self, members=self.members if members is None else self.members[members], rows=chosen
         ), index

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import torch
 
+from drystone._arrays import seed_of
 from drystone._parallel import one_thread, signals_watched
 from drystone.adapters.member import CheckedMember
 from drystone.errors import IntractableError
@@ -143,7 +144,7 @@ class MemberJob(Job):
     def _seed(self, first: int) -> int:
         """Return the seed of this member, by name, and this block: it depends on no other member and no worker."""
         key = (zlib.crc32(self.name.encode()), self.start + first)
-        return int(np.random.SeedSequence(self.plan.seed, spawn_key=key).generate_state(1, np.uint64)[0] >> 2)
+        return seed_of(np.random.SeedSequence(self.plan.seed, spawn_key=key))
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,11 +174,11 @@ class Quadratic:
         return float(w @ self.Q @ w / 2 + self.b @ w + self.constant)
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        """Return qw + b."""
+        """Return Qw + b, (K,)."""
         return self.Q @ w + self.b
 
     def hessian(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Return q."""
+        """Return Q at ``members`` × ``members``."""
         return self.Q[np.ix_(members, members)]
 
 
