@@ -225,3 +225,20 @@ def test_a_stacked_posterior_needs_its_simulations_and_a_prior():
         ds.refine(posterior, at=[1.0], simulator=simulator)
     with pytest.raises(ValueError, match="`prior` must be"):
         ds.refine(posterior, at=[1.0], simulator=simulator, simulations=ds.toy.simulate(50))
+
+
+def test_the_proposal_has_its_density_where_the_posterior_leaks_out_of_the_prior():
+    prior = ds.tasks.Uniform([0.0], [1.0])
+    leaking = ds.Stacking.single(["leaking"], 0, parameters=["a"]).posterior([ds.toy.Gaussian(0.0, 0.3)])
+    proposal = LocalProposal(leaking, np.zeros((1, 1)), prior)
+    edges = np.linspace(0, 1, 6)
+    drawn, _ = np.histogram(proposal.sample(20_000, np.random.default_rng(0))[:, 0], edges)
+    grid = (np.arange(1000) + 0.5)[:, None] / 1000
+    mass = np.exp(proposal.log_prob(grid)).reshape(5, 200).mean(1) / 5
+    assert mass.sum() == pytest.approx(1, abs=0.02)
+    np.testing.assert_allclose(drawn / 20_000, mass, atol=0.02)
+
+
+def test_a_refinement_itself_is_no_beginning(refined):
+    with pytest.raises(TypeError, match="must be an inference or a stacked posterior; got Refinement"):
+        ds.refine(refined, at=Y, simulator=simulator, n=150)

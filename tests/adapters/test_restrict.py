@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import quad
-from scipy.stats import kstest, norm, truncnorm
+from scipy.stats import kstest, norm, truncnorm, uniform
 
 import drystone as ds
 from drystone.adapters import from_functions, restrict
@@ -228,3 +228,19 @@ def test_wrong_arguments_say_what_to_do():
         from_functions()
     with pytest.raises(TypeError, match="`sample` must be a function; got ndarray"):
         from_functions(sample=np.zeros(3))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        uniform(0.0, 1.0),
+        [torch.distributions.Uniform(torch.zeros(1), torch.ones(1))],
+        [uniform(0.0, 1.0)],
+        ds.tasks.Uniform([0.0], [1.0]),
+    ],
+    ids=["SciPy", "torch in a list", "SciPy in a list", "ours"],
+)
+def test_any_prior_that_training_takes_restricts(prior):
+    contains = support_of(prior)
+    assert contains is not None
+    np.testing.assert_array_equal(contains(np.array([[-0.1], [0.5], [1.1]])), [False, True, False])

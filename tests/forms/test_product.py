@@ -650,3 +650,26 @@ class TestSharedPoints:
         outside = ds.tabulate(MEMBERS, THETA[:50], Y[:50], draws=0, points=20, prior=([-1.0], [1.0]))
         with pytest.raises(ValueError, match="the prior is 0 at the true parameters"):
             ds.stack(outside, ds.Product())
+
+
+def test_draws_of_a_product_without_prior_lie_where_its_density_does_if_the_prior_is_known():
+    members = {"a": ds.toy.Gaussian(0.0, 0.4), "b": ds.toy.Gaussian(0.0, 0.7)}
+    prior, rng = ds.tasks.Uniform([0.0], [1.0]), np.random.default_rng(0)
+    theta = rng.uniform(0.1, 0.9, (60, 1))
+    y = theta + 0.3 * rng.normal(size=theta.shape)
+    table = ds.tabulate(members, theta, y, draws=0, points=100, prior=prior)
+    posterior = ds.stack(table, ds.Product(simplex=True, prior=prior)).posterior(members)
+    draws = posterior.sample((500,), [0.1], seed=1)
+    assert np.isfinite(posterior.log_prob(draws, [0.1])).all()
+
+
+def test_rows_that_no_point_explains_have_no_draws_no_rank_and_no_mean():
+    table = make_table(N=20, points=30, likelihoods=True)
+    fit = ds.stack(table, ds.LikelihoodMixture())
+    log_f = table.log_f.copy()
+    log_f[:, 3, 1:] = -np.inf
+    arrays = {name: getattr(table, name) for name in ("points", "log_r", "log_prior", "likelihoods")}
+    applied = fit.apply(ds.Table(table.theta, log_f=log_f, names=table.names, **arrays))
+    for of_rows in (applied.rank, applied.mean, applied.draws(50)[:, 0]):
+        assert np.isnan(of_rows[3]).all()
+        assert np.isfinite(np.delete(of_rows, 3, 0)).all()

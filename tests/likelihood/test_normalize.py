@@ -194,8 +194,8 @@ def test_a_mode_that_the_proposal_misses_is_noticed_and_no_density_is_made_up():
 
 @pytest.mark.parametrize(("width", "draws"), [(100.0, 500), (400.0, 1000)])
 def test_a_mode_that_points_sometimes_find_does_not_let_the_density_claim_too_much(width, draws):
-    # Were there more points where θ itself shows that some were missing, what is claimed of the mode that was found
-    # would stay too high, and what is claimed of the other would be right.
+    # Were there more points where θ itself shows that some were missing, what is claimed of the mode that was
+    # found would stay too high, and what is claimed of the other would be right.
     mode, sd, rng = width / 4, 0.2, np.random.default_rng(0)
 
     def log_density(theta, y):

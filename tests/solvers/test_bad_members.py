@@ -98,3 +98,14 @@ def test_parameters_far_from_zero_are_fitted_as_near_it(score):
     near, far = ds.stack(table, score=SCORES[score]), ds.stack(shifted, score=SCORES[score])
     assert far.converged
     assert far.loss == pytest.approx(near.loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [1e8, 1e15, 1e30])
+@pytest.mark.parametrize("score", [ds.MomentScore(), ds.MomentScore() + ds.EnergyScore()], ids=["moments", "sum"])
+def test_one_runaway_draw_leaves_aggregated_samples_no_worse_than_uniform_weights(score, value):
+    table = make_table(K=3, N=150, S=40, d=1, seed=6)
+    draws = table.draws.copy()
+    draws[1, 7, 3] = value
+    spoilt = ds.Table(table.theta, draws=draws)
+    fit = ds.stack(spoilt, ds.SampleAggregation(), score)
+    assert fit.loss <= ds.Stacking.uniform(spoilt, score=score).evaluate(spoilt)["loss"] * (1 + 1e-9)

@@ -361,3 +361,24 @@ FORMS = [ds.Mixture(), ds.LocalMixture(), ds.SampleAggregation(), ds.IntervalAgg
 def test_one_draw_makes_no_interval(form):
     with pytest.raises(ValueError, match="at least 2 draws per member and simulation; the table has 1"):
         ds.stack(make_table(S=1), form, ds.IntervalScore())
+
+
+def test_ends_part_of_the_way_to_doing_nothing_say_so_when_the_optimum_was_not_reached():
+    solver = ds.solvers.InteriorPoint(steps=1)
+    with pytest.warns(ds.ConvergenceWarning, match=r"InteriorPoint\(.*\) stopped after 2 steps"):
+        fit = ds.stack(ds.toy.table(200, seed=1), ds.IntervalAggregation(), ds.IntervalScore(), solver=solver)
+    assert fit.gap is None
+    assert "of the way" in fit.choice
+
+
+def test_conformal_ends_of_normalized_likelihoods_are_read_off_as_those_of_their_table():
+    likelihood = ds.adapters.from_likelihood(lambda theta, y: norm.logpdf(y, theta, 1.0).sum(1))
+    members = ds.normalize({"exact": likelihood}, prior=ds.tasks.Normal([0.0], [2.0]), draws=50)
+    rng = np.random.default_rng(0)
+    theta = 2 * rng.normal(size=(150, 1))
+    table = ds.tabulate(members, theta, theta + rng.normal(size=theta.shape), draws=10)
+    form = ds.IntervalAggregation(weights="convex", conformal=True)
+    fit = ds.stack(table, form, ds.IntervalScore())
+    posterior = fit.posterior(members)
+    at_rows = np.stack([posterior.interval(y, seed=n) for n, y in enumerate(table.y[:5])])
+    np.testing.assert_allclose(at_rows, fit.apply(table).interval(0.1)[:5])

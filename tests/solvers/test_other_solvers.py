@@ -188,3 +188,12 @@ def test_an_energy_score_with_a_prior_converges(concentration):
         fit = ds.stack(ds.toy.table(100, seed=seed), ds.Mixture(concentration=concentration), ds.EnergyScore())
         assert fit.converged
         assert fit.iterations < 15
+
+
+@pytest.mark.parametrize(("K", "N", "seed"), [(10, 4, 0), (10, 4, 1), (20, 6, 2), (20, 40, 3)])
+def test_noise_of_few_draws_leaves_an_energy_mixture_no_worse_than_any_member_or_uniform_weights(K, N, seed):
+    table = make_table(K=K, N=N, S=6, d=2, seed=seed)
+    fit = ds.stack(table, score=ds.EnergyScore())
+    alone = [ds.Stacking.single(table, k, score=ds.EnergyScore()).evaluate(table)["loss"] for k in range(K)]
+    uniform = ds.Stacking.uniform(table, score=ds.EnergyScore()).evaluate(table)["loss"]
+    assert fit.loss <= min(*alone, uniform) + 1e-12

@@ -338,3 +338,40 @@ def test_numbers_that_are_not_finite_are_explained(table):
     broken = ds.Table(table.theta + 1, log_q=log_q)
     with pytest.warns(UserWarning, match=r"`log_q` of the test rows .* 'member_2' at 1 of 60 rows"):
         ds.compare(ds.Table(table.theta, log_q=table.log_q), broken)
+
+
+def test_a_row_that_is_nan_for_every_member_is_dropped_and_costs_no_member():
+    table = make_table(N=30)
+    log_q = table.log_q.copy()
+    log_q[:, 7], log_q[:, 11], log_q[2, 4] = np.nan, -np.inf, np.nan
+    fit = ds.stack(ds.Table(table.theta, log_q=log_q), nonfinite="drop")
+    assert fit.dropped == {"members": ["member_2"], "rows": [7, 11]}
+    usable = table.select(members=[0, 1, 3, 4], rows=np.delete(np.arange(30), [7, 11]))
+    np.testing.assert_allclose(fit.weights[[0, 1, 3, 4]], ds.stack(usable).weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", [ds.LikelihoodMixture(), ds.Product(simplex=True), ds.Product(defensive=0)])
+def test_a_row_that_no_member_explains_at_points_is_named_or_dropped(form):
+    table = make_table(N=30, points=20, likelihoods=isinstance(form, ds.LikelihoodMixture))
+    log_f = table.log_f.copy()
+    log_f[:, 3] = -np.inf
+    arrays = {name: getattr(table, name) for name in ("points", "log_r", "log_prior", "likelihoods")}
+    spoilt = ds.Table(table.theta, log_f=log_f, **arrays)
+    with pytest.raises(ValueError, match=r"density 0 .* at 1 of 30 rows \(3\)"):
+        ds.stack(spoilt, form)
+    fit = ds.stack(spoilt, form, nonfinite="drop")
+    assert fit.dropped["rows"] == [3]
+    whole = ds.Table(table.theta, log_f=table.log_f, **arrays).select(rows=np.delete(np.arange(30), 3))
+    np.testing.assert_allclose(fit.weights, ds.stack(whole, form).weights, atol=1e-6)
+
+
+def test_a_tolerance_that_no_fit_can_meet_is_refused(table):
+    with pytest.raises(ValueError, match="`tol` must be positive; got -1"):
+        ds.stack(table, tol=-1)
+
+
+def test_a_fit_of_names_alone_has_the_parameters_of_its_reference_or_asks_for_them():
+    fit, reference = ds.Stacking.single(list(ds.toy.MEMBERS), "wide"), ds.toy.table(50, seed=1)
+    assert fit.posterior(ds.toy.MEMBERS, reference=reference).at([0.3], draws=100).draws.shape == (100, 1)
+    with pytest.raises(ValueError, match="does not know the parameters: give `parameters`"):
+        fit.posterior(ds.toy.MEMBERS)

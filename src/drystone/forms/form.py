@@ -177,6 +177,11 @@ class Form(Spec, ABC):
         """Whether cross-validation chooses among variants of it; the result then may have no certificate."""
         return False
 
+    @property
+    def positive(self) -> bool:
+        """Whether its density is positive where the prior's is, also at rows where every member's is 0."""
+        return False
+
     def default_solver(self) -> Solver | None:
         """Return the solver of a form of your own; None for those registered in ``drystone.solvers.table1``."""
         return None

@@ -70,6 +70,11 @@ class Product(PointForm):
         return 0.0 if self.simplex else self.defensive
 
     @property
+    def positive(self) -> bool:
+        """Whether each member has a share of the prior."""
+        return self.prior_share > 0
+
+    @property
     def needs_prior(self) -> bool:
         """Whether the prior must be known at new data: unless it cancels."""
         return not self.simplex

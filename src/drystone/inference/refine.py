@@ -138,6 +138,11 @@ def refine(
         >>> refined.posterior.sample((1000,), seed=1).shape  # at y_o, the default observation now
         (1000, 1)
     """
+    if not isinstance(inference, Inference | StackedPosterior):
+        raise TypeError(
+            f"`inference` must be an inference or a stacked posterior; got {type(inference).__name__}. To refine "
+            "once more, give `refined.posterior`, with the `simulations` and the `prior` that the first one had."
+        )
     before, old, p = _beginning(inference, simulator, simulations, prior)
     before.fit.form.check_gives("log_q")
     before.fit.form.check_gives("draws")

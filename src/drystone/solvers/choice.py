@@ -41,7 +41,7 @@ __all__ = [
     "UNIFORM",
     "Candidate",
     "Choice",
-    "best_mixture",
+    "best_member",
     "choose",
     "do_little",
     "kept",
@@ -183,7 +183,7 @@ def _finite(loss: float) -> float:
     return np.inf if np.isnan(loss) else loss
 
 
-def best_mixture(table: Table, score: Score) -> np.ndarray:
+def best_member(table: Table, score: Score) -> np.ndarray:
     """Return the weights (K,) of the member that has the least score alone."""
     vertices = np.eye(table.K)
     with torch.no_grad():
@@ -193,13 +193,23 @@ def best_mixture(table: Table, score: Score) -> np.ndarray:
 
 def do_little(table: Table, score: Score, seed: int) -> dict[str, Candidate]:
     """Return uniform weights, the best member, and the mixture that is best, as mixtures."""
-    solver = next(solver for solver in MIXTURE_SOLVERS if not solver.unsupported_reason(Mixture(), score))
     weights = {
         UNIFORM: np.full(table.K, 1 / table.K),
-        BEST: best_mixture(table, score),
-        MIXTURE: solver.solve(table, Mixture(), score, ROUGHLY, seed).params["weights"],
+        BEST: best_member(table, score),
+        MIXTURE: _fitted_mixture(table, score, seed),
     }
     return {name: Candidate(Mixture(), {"weights": w}) for name, w in weights.items()}
+
+
+def _fitted_mixture(table: Table, score: Score, seed: int) -> np.ndarray:
+    """Return the weights (K,) of the mixture that is fitted to members that are not hopeless."""
+    solver = next(solver for solver in MIXTURE_SOLVERS if not solver.unsupported_reason(Mixture(), score))
+    hopeless = Mixture().hopeless_members(table)
+    members = ~hopeless if not hopeless.all() else np.ones(table.K, bool)
+    weights = np.zeros(table.K)
+    chosen = table if members.all() else table.select(members=members)
+    weights[members] = solver.solve(chosen, Mixture(), score, ROUGHLY, seed).params["weights"]
+    return weights
 
 
 def kept(choice: Choice, candidate: Candidate) -> Solution:

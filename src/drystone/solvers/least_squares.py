@@ -20,7 +20,7 @@ from drystone.forms import SampleAggregation
 from drystone.forms.sample import STRUCTURES
 from drystone.scores import MeanScore
 from drystone.scores.score import unit
-from drystone.solvers.choice import BEST, FOLDS, UNIFORM, Candidate, best_mixture, choose, do_little, kept
+from drystone.solvers.choice import BEST, FOLDS, UNIFORM, Candidate, best_member, choose, do_little, kept
 from drystone.solvers.solver import Solution, Solver, Status, tolerance
 from drystone.table import Table
 
@@ -80,7 +80,7 @@ class LeastSquares(Solver[SampleAggregation, MeanScore]):
         if choice.little:
             return kept(choice, do_little(table, score, seed)[choice.name])
         structure, target, ridge = variants[choice.name]
-        weights = best_mixture(table, score) if target == BEST else np.full(table.K, 1 / table.K)
+        weights = best_member(table, score) if target == BEST else np.full(table.K, 1 / table.K)
         solution = Regressions(table, structure, score, weights).solution(ridge, tol)
         variant = replace(form, structure=structure)
         return replace(solution, note=choice.note, choice=choice.name, form=variant)

@@ -346,6 +346,7 @@ def project_on_simplex(v: np.ndarray) -> np.ndarray:
         >>> project_on_simplex(np.array([0.9, 0.5, -1.0]))
         array([0.7, 0.3, 0. ])
     """
+    v = v - v.max()  # which changes nothing but rounding: 1 must count beside the largest entry
     descending = np.sort(v)[::-1]
     thresholds = (np.cumsum(descending) - 1) / np.arange(1, len(v) + 1)
     tau = thresholds[np.flatnonzero(descending > thresholds)[-1]]

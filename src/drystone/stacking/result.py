@@ -227,6 +227,13 @@ class Stacking:
         from drystone.posterior import StackedPosterior
 
         fit = self._without(lacking_names(members, self.names))
+        if not fit.parameters:  # one member, or uniform weights, of names alone
+            if reference is None:
+                raise ValueError(
+                    "this fit does not know the parameters: give `parameters` to Stacking.single or "
+                    "Stacking.uniform, or a table in the place of names."
+                )
+            fit = replace(fit, parameters=reference.parameters)
         if reference is not None and fit is not self:
             reference = reference.select(members=list(fit.names))
         return StackedPosterior(fit, name_members(members, fit.names, fit.parameters), reference)

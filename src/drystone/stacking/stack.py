@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +42,7 @@ def stack(
     solver: Solver | None = None,
     tol: float = 1e-8,
     seed: int = 0,
-    nonfinite: Literal["raise", "drop"] = NONFINITE,
+    nonfinite: str = NONFINITE,
     at: ArrayLike | None = None,
     bandwidth: float | None = None,
     client: Executor | None = None,
@@ -91,6 +91,8 @@ def stack(
         notes.append(note)
     elif bandwidth is not None:
         raise ValueError("`bandwidth` goes with `at`, the observation to be near to.")
+    if not tol > 0:
+        raise ValueError(f"`tol` must be positive; got {tol}.")
     check_client(client)
     table = blocks.prepare(table, required_statistics(form, score), client)
     able, note = _able(table, form, score)
@@ -226,35 +228,42 @@ def _clean(table: Table, form: Form, score: Score, nonfinite: str) -> tuple[Tabl
     """Return the table without what cannot be used, and the list of that; or an error that names it."""
     if nonfinite not in ("raise", "drop"):
         raise ValueError(f'`nonfinite` must be "raise" or "drop"; got {nonfinite!r}.')
-    numbers = np.flatnonzero(table.row_weights > 0) if table.weighted else range(table.N)
+    numbers = np.flatnonzero(table.row_weights > 0) if table.weighted else np.arange(table.N)
     table = drop_zero_weight_rows(table)
     names = sorted(required_statistics(form, score))
-    bad, empty = count_nonfinite(table, names)
-    bad_members = bad.any(0)
-    if bad_members.any() and nonfinite == "raise":
-        name, counts = next((name, counts) for name, counts in zip(names, bad, strict=True) if counts.any())
+    found = count_nonfinite(table, names)
+    if found.counts.any() and nonfinite == "raise":
+        name, counts = next(
+            (name, counts) for name, counts in zip(names, found.counts, strict=True) if counts.any()
+        )
         raise ValueError(
             f"`{name}` is NaN or infinite for {name_members(table, counts)}, where numbers above {LARGEST:g} "
             'count as infinite; leave them out, or pass `nonfinite="drop"` (--drop on the command line).'
         )
+    useless = found.rows
+    if 0 < len(useless) < table.N:  # failed simulations, say: for them no member is to blame
+        table = table.select(rows=np.delete(np.arange(table.N), useless))
+        found = count_nonfinite(table, names)
+    bad_members = found.counts.any(0)
     if bad_members.all():
         raise ValueError("no member is left: every one has NaN or infinite entries.")
     dropped = {"members": [table.names[k] for k in np.flatnonzero(bad_members)], "rows": []}
     if bad_members.any():
         table = table.select(members=~bad_members)
-        _, empty = count_nonfinite(table, names)
-    rows = [int(numbers[n]) for n in empty]
+        found = count_nonfinite(table, names)
+    empty = np.empty(0, int) if form.positive else found.empty
+    rows = [int(n) for n in np.delete(numbers, useless)[empty]]
     if rows and nonfinite == "raise":
         listed = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
         raise ValueError(
-            f"every member has density 0 (`log_q` = −inf) at {len(rows)} of {table.N} rows ({listed}), so no "
+            f"every member has density 0 (log density −inf) at {len(rows)} of {table.N} rows ({listed}), so no "
             'weights explain them; drop the rows or pass `nonfinite="drop"`.'
         )
     if len(empty) == table.N:
         raise ValueError("no row is left: every member has density 0 at every row.")
     if rows:
-        dropped["rows"] = rows
         table = table.select(rows=np.delete(np.arange(table.N), empty))
+    dropped["rows"] = sorted(rows + [int(n) for n in numbers[useless]])
     return table, dropped
 
 

@@ -202,7 +202,10 @@ def as_levels(alpha: ArrayLike) -> Levels:
         raise ValueError("`alpha` must hold at least one level; got none.")
     for level in levels:
         if not 0 < level < 1:
-            hint = f" Did you mean alpha={(100 - level) / 100:g} for a {level:g} % interval?" if level > 1 else ""
+            percent = level if level < 50 else 100 - level
+            hint = (
+                f" Did you mean alpha={percent / 100:g} for a {100 - percent:g} % interval?" if level > 1 else ""
+            )
             raise ValueError(f"alpha must be in (0, 1); got {level:g}.{hint}")
     return levels[0] if np.ndim(alpha) == 0 else levels
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,23 +16,38 @@ from drystone.table.table import Table
 # Numbers that are looked at together.
 ENTRIES = 2**20
 
-__all__ = ["count_nonfinite", "drop_zero_weight_rows", "name_members"]
+__all__ = ["Nonfinite", "count_nonfinite", "drop_zero_weight_rows", "name_members"]
 
 
-def count_nonfinite(table: Table, needs: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return at how many rows capabilities cannot be used, (needs, K), and the rows where every density is 0.
+class Nonfinite(NamedTuple):
+    """What of a table cannot be used.
+
+    Attributes:
+        counts: at how many rows a capability of a member cannot be, (needs, K).
+        rows: where no member can be used, as those of failed simulations.
+        empty: where every density is 0.
+    """
+
+    counts: np.ndarray
+    rows: np.ndarray
+    empty: np.ndarray
+
+
+def count_nonfinite(table: Table, needs: Sequence[str]) -> Nonfinite:
+    """Return which members and rows of a table cannot be used where these capabilities are needed.
 
     Members that lack a capability altogether are not counted: they are known by :meth:`drystone.Table.has`.
     Quantiles on disk that cross are refused here, in the pass that reads them; those in memory were before.
     """
-    counts, empty, before = 0, [], 0
+    counts, rows, empty, before = 0, [], [], 0
     ordered = blocks.in_memory(table) or "interval" not in needs
-    for of_block, impossible, crossing, n in blocks.each(table, _count_in_block, needs, ordered):
+    for of_block, unusable, impossible, crossing, n in blocks.each(table, _count_in_block, needs, ordered):
         if crossing is not None:
             raise crossing.error(table.names, before)
+        rows.append(unusable + before)
         empty.append(impossible + before)
         counts, before = counts + of_block, before + n
-    return np.asarray(counts), np.concatenate(empty)
+    return Nonfinite(np.asarray(counts), np.concatenate(rows), np.concatenate(empty))
 
 
 def name_members(table: Table, counts: np.ndarray) -> str:
@@ -47,13 +63,16 @@ def drop_zero_weight_rows(table: Table) -> Table:
 
 def _count_in_block(
     block: Table, needs: Sequence[str], ordered: bool
-) -> tuple[np.ndarray, np.ndarray, Crossing | None, int]:
-    counts = np.array([_unusable(block, need).sum(1) for need in needs])
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Crossing | None, int]:
+    unusable = np.array([_unusable(block, need) for need in needs])
+    rows = np.flatnonzero(unusable.any(0).all(0))
     impossible = np.empty(0, int)
     if "log_q" in needs:
         impossible = (block.log_q[block.has("log_q")] == -np.inf).all(0).nonzero()[0]
+    elif "points" in needs:  # the first of them is the truth
+        impossible = (block.log_f[block.has("points"), :, 0] == -np.inf).all(0).nonzero()[0]
     crossing = None if ordered else first_crossing({level: block.quantile(level) for level in block.levels})
-    return counts, impossible, crossing, block.N
+    return unusable.sum(2), rows, impossible, crossing, block.N
 
 
 def _unusable(block: Table, need: str) -> np.ndarray:
