@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
+import torch
 
 import drystone as ds
 from drystone._files import read_sealed_json, write_sealed_json
@@ -305,3 +307,19 @@ def test_a_number_of_data_values_that_changes_is_an_error():
 def test_loading_what_is_not_there_is_explained(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"was `simulate` finished\?"):
         ds.Simulations.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        ([0.0, 1.0], [1.0, 3.0]),
+        torch.distributions.Uniform(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0])),
+        [scipy.stats.uniform(0, 1), scipy.stats.uniform(1, 2)],
+    ],
+    ids=["bounds", "torch", "SciPy"],
+)
+def test_any_prior_that_training_takes_is_drawn_from(prior):
+    theta, _ = ds.simulate(lambda theta, rng: theta + rng.normal(size=theta.shape), prior, n=200, seed=1)
+    np.testing.assert_allclose(theta.mean(0), [0.5, 2.0], atol=0.15)
+    again, _ = ds.simulate(lambda theta, rng: theta + rng.normal(size=theta.shape), prior, n=200, seed=1)
+    np.testing.assert_array_equal(theta, again)

@@ -24,7 +24,7 @@ from drystone._arrays import as_numpy
 from drystone.adapters.member import Density, Member, Sampler, draw
 from drystone.errors import IntractableError, SamplingError
 from drystone.simulation.rejection import AT_ONCE, GIVE_UP, draw_accepted
-from drystone.simulation.support import Support
+from drystone.simulation.support import Support, is_product
 
 __all__ = ["Contains", "RestrictedDraws", "RestrictedMember", "restrict", "support_of"]
 
@@ -192,7 +192,7 @@ def support_of(prior: Any) -> Contains | None:
     """Return a function that tells whether theta (..., d) lies in a prior's support; None for the whole space."""
     if prior is None:
         return None
-    if _is_product(prior) or hasattr(prior, "rvs"):  # independent priors, or SciPy's
+    if is_product(prior) or hasattr(prior, "rvs"):  # independent priors, or SciPy's
         from drystone.simulation.prior import as_prior
 
         prior = as_prior(prior).support
@@ -208,13 +208,6 @@ def support_of(prior: Any) -> Contains | None:
     raise TypeError(
         "`prior` must be a (lower, upper) pair, a Support, or have a `support` or a `log_prob`; "
         f"got {type(prior).__name__}."
-    )
-
-
-def _is_product(prior: Any) -> bool:
-    """Return whether a prior is a sequence of priors of the parameters."""
-    return isinstance(prior, tuple | list) and any(
-        hasattr(each, "log_prob") or hasattr(each, "rvs") for each in prior
     )
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import cloudpickle
 import numpy as np
@@ -19,7 +19,7 @@ from drystone._files import working_in
 from drystone._messages import progress_bar, require
 from drystone._parallel import Executor, as_completed, worker_pool
 from drystone.simulation.block import Block, Job, Simulator, SimulatorWithPrior, simulate_block
-from drystone.simulation.prior import Prior
+from drystone.simulation.prior import Prior, as_prior
 from drystone.simulation.simulations import Simulations, StoredBlocks
 from drystone.simulation.support import Support
 
@@ -31,7 +31,7 @@ DEFAULT_BLOCK = 100
 
 def simulate(
     simulator: SimulatorWithPrior | Simulator,
-    prior: Prior | None = None,
+    prior: object = None,
     n: int = 1000,
     seed: int = SEED,
     workers: int = 1,
@@ -52,7 +52,8 @@ def simulate(
 
     Args:
         simulator: A task, or a function ``(theta (N, d), rng) -> y (N, m)``.
-        prior: Has ``sample(n, rng) -> (n, d)``; may be omitted for a task, which has its own.
+        prior: Any that :func:`drystone.train` takes (ours, torch's, sbi's, SciPy's, a (lower, upper) pair), or
+            an object with ``sample(n, rng) -> (n, d)``; may be omitted for a task, which has its own.
         n: Number of simulations.
         seed: Seed of all random numbers.
         workers: Number of processes on this machine.
@@ -80,10 +81,12 @@ def simulate(
         default = DEFAULT_BLOCK
     if prior is None:
         raise TypeError("`prior` must be passed when `simulator` is a function; only a task has its own.")
+    sampler_alone = hasattr(prior, "sample") and not hasattr(prior, "log_prob")  # which is enough here
+    drawn_from = cast(Prior, prior) if sampler_alone else as_prior(prior)
     n, workers = as_integer("n", n), as_integer("workers", workers)
     block = as_integer("block", default if block is None else block)
     settings = {"simulator": name, "n": n, "seed": seed, "block": block}
-    jobs = [Job(function, prior, seed, b, min(block, n - b * block)) for b in range(-(-n // block))]
+    jobs = [Job(function, drawn_from, seed, b, min(block, n - b * block)) for b in range(-(-n // block))]
     if workers > 1 and client is None:
         _check_travels(jobs[0])
 
@@ -116,7 +119,7 @@ def simulate(
         simulations = _join([blocks[job.index] for job in jobs], settings)
         d = simulations.theta.shape[1]
         names = tuple(map(str, getattr(simulator, "parameters", ())))
-        simulations = replace(simulations, parameters=names, support=_support(prior, d))
+        simulations = replace(simulations, parameters=names, support=_support(drawn_from, d))
         if store is not None:
             store.finish(simulations)
         if simulations.left_out:

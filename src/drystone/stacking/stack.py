@@ -301,11 +301,9 @@ def _notes(solution: Solution, table: Table, form: Form) -> list[str]:
 
 
 def _unconverged(solution: Solution, solver: Solver) -> str:
-    reached = f" {solution.note}" if solution.note else ""
-    if solution.gap is not None:
-        reached = f" with gap {solution.gap:.1e}.{reached}"
-    elif solution.stationarity is not None:
-        reached = f" with stationarity {solution.stationarity:.1e}.{reached}"
-    else:  # between an optimum and a way of doing nothing
-        reached = f".{reached}"
-    return f"{solver!r} stopped after {solution.iterations} steps{reached}"
+    steps, said = solution.iterations, f" {solution.note}" if solution.note else ""
+    which = "stationarity" if solution.gap is None else "gap"
+    reached = solution.stationarity if solution.gap is None else solution.gap
+    if reached is None:  # part of the way from an optimum to doing nothing
+        return f"{solver!r} stopped after {steps} steps.{said}"
+    return f"{solver!r} stopped after {steps} steps with {which} {reached:.1e}.{said}"
