@@ -10,11 +10,13 @@ from drystone.cli.command import command, configuration, print_result, run_argum
 
 
 @command(
-    ("drystone sample moons --x observed.npy --out draws.npz", "1000 draws at the data in a file"),
+    ("drystone sample moons --at observed.npy --out draws.npz", "1000 draws at the data in a file"),
     ("drystone sample moons --row 3 --fit log --draws 5000 --out draws.npz", "at the data of the 4th test row"),
 )
 @run_argument
-@click.option("--x", type=click.Path(path_type=Path), help="The observed data, (m,) or (1, m), in a .npy file.")
+@click.option(
+    "--at", "--x", "x", type=click.Path(path_type=Path), help="Observed data, (m,) or (1, m), in a .npy file."
+)
 @click.option("--row", type=click.IntRange(0), help="Or a test row of the run, counted from 0.")
 @click.option("--fit", "name", help="Name of the fit.  [the first of config.toml whose file exists]")
 @click.option("--draws", default=1000, show_default=True, type=click.IntRange(1), help="Number of draws.")
@@ -48,7 +50,7 @@ def sample(
     from drystone.runs.task import prior_of, with_prior
 
     if (x is None) == (row is None):
-        raise click.UsageError("give either --x or --row.")
+        raise click.UsageError("give either --at or --row.")
     if is_table(directory):
         raise click.UsageError(f"{directory} is a table, which has no members to draw from; give a run.")
     run = Run(directory)
@@ -77,7 +79,7 @@ def sample(
     else:
         _, test = stored_tables(run.path / INFERENCE) if inferred else outputs.load_split(run, config)
         if test.y is None:
-            raise ValueError(f"{run.table} holds no data `y`, which --row needs; give the data with --x.")
+            raise ValueError(f"{run.table} holds no data `y`, which --row needs; give the data with --at.")
         if row is None or row >= test.N:
             raise ValueError(f"--row must be below {test.N}, the number of test rows; got {row}.")
         observed, arrays["theta"] = np.asarray(test.y)[row], test.theta[row]

@@ -41,6 +41,8 @@ class C2ST:
     def __str__(self) -> str:
         return f"C2ST accuracy {self.accuracy} (0.5: cannot be told apart)"
 
+    __repr__ = __str__
+
 
 def c2st(draws: ArrayLike, reference: ArrayLike, *, classifier: Any = None, folds: int = 5, seed: int = 0) -> C2ST:
     """Cross-validate the accuracy of a classifier that tells ``draws`` from ``reference``.

@@ -194,6 +194,8 @@ class CredibleSet:
         )
         return f"A set with {kind}: volume {self.volume}; {ends}."
 
+    __repr__ = __str__
+
 
 def credible_set(
     posterior: StackedPosterior,

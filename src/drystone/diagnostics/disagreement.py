@@ -101,6 +101,8 @@ class Disagreement(Verdict):
         strength = "far more" if self.alarm else "more"
         return f"The members disagree {strength} than at simulations (p = {self.p_value:.2g}).{then}"
 
+    __repr__ = __str__
+
 
 def disagreement(posterior: StackedPosterior, y_o: ArrayLike | None = None, *, seed: int = 0) -> Disagreement:
     """Return how far the members with weight are apart at an observation, against the reference simulations.

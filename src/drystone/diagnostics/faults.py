@@ -59,6 +59,8 @@ class Fault:
         by = f"{self.size} of its standard deviations" if "biased" in self.kind else f"a factor of {self.size}"
         return f"{self.parameter} is {self.kind}, by {by}"
 
+    __repr__ = __str__
+
 
 @dataclass(frozen=True, eq=False)
 class Faults:
@@ -101,6 +103,8 @@ class Faults:
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.clear)) or "no clear fault"
+
+    __repr__ = __str__
 
 
 def faults(table: Table, fits: Fits = None, *, level: float = 0.95) -> dict[str, Faults]:

@@ -73,6 +73,8 @@ class InDistribution(Verdict):
             )
         return f"The observation is unusual (p = {self.p_value:.2g}), above all in the {most.name}.{entries}"
 
+    __repr__ = __str__
+
 
 def in_distribution(posterior: StackedPosterior, y_o: ArrayLike | None = None, *, seed: int = 0) -> InDistribution:
     """Return whether an observation is like the reference simulations of a posterior.

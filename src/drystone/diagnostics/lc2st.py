@@ -46,6 +46,8 @@ class LC2ST:
     def __str__(self) -> str:
         return f"L-C2ST statistic {self.statistic:.4f}, p = {self.p_value:.3f} ({len(self.null)} trials)"
 
+    __repr__ = __str__
+
 
 def lc2st(
     theta: ArrayLike,

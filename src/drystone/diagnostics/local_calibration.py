@@ -80,6 +80,8 @@ class LocalCalibration:
         worst = self.parameters[int(self.p_values.argmin())]
         return f"not calibrated near the observation, above all in {worst} (p = {p:.2g}, {n} simulations)"
 
+    __repr__ = __str__
+
 
 @dataclass(frozen=True, eq=False)
 class Change:
@@ -112,6 +114,8 @@ class Change:
             f"{self.gain.value:+.3f} ± {self.gain.se:.3f} nats on {len(self.after.ranks)} held out; "
             f"before {self.before}, after {self.after}."
         )
+
+    __repr__ = __str__
 
 
 def local_calibration(

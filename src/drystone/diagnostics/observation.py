@@ -17,6 +17,8 @@ from drystone.diagnostics.in_distribution import InDistribution, in_distribution
 from drystone.diagnostics.local_calibration import Change
 from drystone.diagnostics.predictive import Predictive, Summary, predictive
 from drystone.errors import IntractableError
+from drystone.table.inputs import as_levels, each_level
+from drystone.table.statistics import quantile
 
 if TYPE_CHECKING:
     from drystone.posterior import StackedPosterior
@@ -81,7 +83,8 @@ class PosteriorAt:
 
     def interval(self, alpha: float = 0.1) -> np.ndarray:
         """Return the central 1 − alpha interval of each parameter, (d, 2)."""
-        return np.quantile(self.draws, [alpha / 2, 1 - alpha / 2], axis=0).T
+        (alpha,) = each_level(as_levels(alpha))
+        return quantile(self.draws, [alpha / 2, 1 - alpha / 2], 0).T
 
     def __str__(self) -> str:
         lines = []
@@ -95,6 +98,8 @@ class PosteriorAt:
             rest = f" and {len(self.weights) - LISTED} more" if len(self.weights) > LISTED else ""
             lines.append("Weights here: " + ", ".join(f"{name} {w:.2f}" for name, w in heaviest) + rest + ".")
         return "\n".join([*lines, *self.sentences])
+
+    __repr__ = __str__
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ class Predictive:
             f"all in {most.name}."
         )
 
+    __repr__ = __str__
+
 
 def predictive(
     draws: ArrayLike,

@@ -25,6 +25,7 @@ from drystone.estimate import Estimate, mean_over_rows, split_folds
 from drystone.stacking.result import Stacking
 from drystone.table import Table
 from drystone.table.inputs import as_levels, each_level
+from drystone.table.statistics import quantile
 
 __all__ = ["Recalibration", "recalibration"]
 
@@ -94,7 +95,7 @@ class Recalibration:
         helps = self.helps
         return np.stack(
             [
-                self._quantiles(column, ends, j) if helps[j] else np.quantile(column, ends)
+                self._quantiles(column, ends, j) if helps[j] else quantile(column, ends, 0)
                 for j, column in enumerate(sample.T)
             ]
         )
@@ -115,6 +116,8 @@ class Recalibration:
             if helps
         ]
         return f"Recalibration gains in {', '.join(gains)}." if gains else "Recalibration gains nothing."
+
+    __repr__ = __str__
 
 
 def recalibration(table: Table, fit: Stacking, *, seed: int = 0) -> Recalibration:

@@ -315,6 +315,8 @@ class Refinement:
             ]
         )
 
+    __repr__ = __str__
+
 
 def _of_members(table: Table, fit: Stacking) -> Table:
     """Return a table of the members of a fit."""

@@ -43,6 +43,8 @@ class NormalizationReport:
         )
         return words if self.width is None else f"{words} {width_in_words(self.width)}"
 
+    __repr__ = __str__
+
 
 def width_in_words(width: np.ndarray) -> str:
     """Return by how much log densities (...) err low for want of points, and in how many rows that is much."""

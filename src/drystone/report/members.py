@@ -14,7 +14,7 @@ from drystone.forms import Shares
 from drystone.plots.palette import Style
 from drystone.report.tables import Cell, Grid, cell, grid, with_error
 from drystone.stacking.result import Stacking
-from drystone.table import Table
+from drystone.table import Table, blocks
 
 __all__ = ["members_table"]
 
@@ -40,9 +40,9 @@ def members_table(
         columns[f"test {LOG_DENSITY.name}"] = [
             _log_density(log_q, test.row_weights) if has[k] else Cell("–") for k, log_q in enumerate(test.log_q)
         ]
-    if "effective" in test._source.keys:
+    if blocks.has_array(test, "effective"):
         columns["effective points (median)"] = _of_normalized(np.median, test.effective)
-    if "width" in test._source.keys:
+    if blocks.has_array(test, "width"):
         columns["log density low by at most"] = _of_normalized(np.mean, test.width)
     if "rank" in test.gives:
         columns[RANK_DISTANCE.name] = [cell(value) for value in _rank_distances(test)]

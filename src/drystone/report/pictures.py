@@ -24,6 +24,7 @@ from drystone.report.posteriors import Observation
 from drystone.report.svg import UNIT, svg
 from drystone.report.tables import Cell, Grid, grid, interval, number
 from drystone.report.theme import TEXTS
+from drystone.table.statistics import quantile
 
 __all__ = ["BACKGROUND", "MOST", "Picture", "coverage_pictures", "pair_picture", "rank_pictures"]
 
@@ -265,7 +266,7 @@ def _posterior_numbers(observation: Observation, parameters: Sequence[str]) -> G
             digits = digits_for(observation.truth[j], min(spreads.values(), default=np.nan))
             rows.append([parameter, "truth", number(observation.truth[j], digits), "", ""])
         for name, sample in observation.draws.items():
-            mean, ends = float(sample[:, j].mean()), np.quantile(sample[:, j], [0.05, 0.95])
+            mean, ends = float(sample[:, j].mean()), quantile(sample[:, j], [0.05, 0.95], 0)
             digits = digits_for(mean, spreads[name])
             rows.append([parameter, name, Cell(number(mean, digits), mean), spreads[name], interval(ends, digits)])
     head = ("parameter", "method", "mean", "standard deviation", "90 % interval")

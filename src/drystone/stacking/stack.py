@@ -282,7 +282,7 @@ def _without_hopeless(table: Table, form: Form, score: Score) -> tuple[Table, st
 
 def _normalization(table: Table) -> list[str]:
     """Return a note on how well the members are normalized that must be, if there are any."""
-    if "effective" not in table._source.keys or not blocks.in_memory(table):
+    if not blocks.has_array(table, "effective") or not blocks.in_memory(table):
         return []
     having = ~np.isnan(table.effective).all(1)
     if not having.any():
@@ -293,7 +293,7 @@ def _normalization(table: Table) -> list[str]:
         f"per row (median), {effective.min():.1f} at worst; Pareto shape above {UNRELIABLE_PARETO} in "
         f"{unreliable.mean():.1%} of their rows."
     )
-    return [f"{note} {width_in_words(table.width[having])}" if "width" in table._source.keys else note]
+    return [f"{note} {width_in_words(table.width[having])}" if blocks.has_array(table, "width") else note]
 
 
 def _notes(solution: Solution, table: Table, form: Form) -> list[str]:

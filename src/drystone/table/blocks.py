@@ -27,6 +27,7 @@ __all__ = [
     "derived",
     "each",
     "extract",
+    "has_array",
     "held",
     "in_memory",
     "load",
@@ -114,6 +115,11 @@ def in_memory(table: Table) -> bool:
 def held(table: Table, need: str) -> bool:
     """Return whether a table holds what a capability takes, and need not derive it from draws."""
     return "draws" not in columns_for([need], table._source.keys)
+
+
+def has_array(table: Table, name: str) -> bool:
+    """Return whether a table holds an array of this name, such as ``effective``."""
+    return name in table._source.keys
 
 
 def memory_limit(table: Table) -> int | None:
