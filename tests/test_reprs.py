@@ -41,6 +41,14 @@ def test_a_notebook_shows_a_short_page_without_markup_of_members_names_or_script
     assert len(repr(results[name])) < 5_000
 
 
+def test_answers_print_as_sentences_and_not_as_arrays(table):
+    posterior = ds.stack(table).posterior(dict(zip(table.names, ds.toy.MEMBERS.values(), strict=True)), table)
+    here = posterior.at([1.5], draws=200)
+    for answer in (here, here.in_distribution, here.disagreement, here.credible_set):
+        assert repr(answer) == str(answer)
+        assert "array(" not in repr(answer)
+
+
 def test_weights_are_shown_heaviest_first(results):
     html, fit = results["Stacking"]._repr_html_(), results["Stacking"]
     shown = [f">{weight:.4f}<" for weight in sorted(fit.weights[fit.weights > 0], reverse=True)]

@@ -122,7 +122,7 @@ def test_rows_and_fits_that_are_not_there(fails, run, tmp_path):
     assert "unknown fit 'lgo'; known: hybrid, log. Did you mean 'log'?" in fails(
         "sample", run.path, "--row", 0, "--fit", "lgo", *out
     )
-    assert "either --x or --row" in fails("sample", run.path, *out, code=2)
+    assert "either --at or --row" in fails("sample", run.path, *out, code=2)
     assert "there is no fit 'x'" in fails("stack", run.path, "--name", "x")
 
 

@@ -60,7 +60,7 @@ def test_an_inference_of_files_is_drawn_from_and_named_where_stages_are_missing(
     run = str(tmp_path / "mine")
     assert main(["infer", run, *options, "--members", "1"]) == 0
     capsys.readouterr()
-    assert main(["sample", run, "--x", observed, "--draws", "50", "--out", str(tmp_path / "draws.npz")]) == 0
+    assert main(["sample", run, "--at", observed, "--draws", "50", "--out", str(tmp_path / "draws.npz")]) == 0
     with np.load(tmp_path / "draws.npz") as file:
         draws = file["draws"]
     theta, y = (np.load(tmp_path / f"{name}.npy") for name in ("theta", "y"))
