@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from drystone._defaults import LOG_Y
+from drystone._defaults import LOG_Y, MEMBERS_OF_A_KIND
 from drystone.cli.command import (
     cluster_client,
     cluster_option,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option("--parameters", help="Names of the parameters, separated by commas.")
 @click.option("--at", type=click.Path(path_type=Path), help="Observed data (.npy), to show the posterior at.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Time to aim at.")
-@click.option("--members", type=click.IntRange(1), help="Members of each kind, at most.  [8]")
+@click.option("--members", type=click.IntRange(1), help=f"Members of each kind, at most.  [{MEMBERS_OF_A_KIND}]")
 @click.option("--likelihoods", type=click.IntRange(1), help="Likelihoods, if not as many as posteriors.")
 @click.option(
     "--target",
@@ -88,7 +88,6 @@ def infer(
     import drystone as ds
     from drystone._arrays import rows_of_data
     from drystone.cli.comparison_table import render
-    from drystone.inference import MEMBERS
     from drystone.inference.inputs import one_row
     from drystone.runs import Run, outputs
     from drystone.runs.imported import read_npy
@@ -125,7 +124,7 @@ def infer(
             prior=prior,
             test=test,
             minutes=minutes,
-            members=(members or MEMBERS, likelihoods or members or MEMBERS),
+            members=(members or MEMBERS_OF_A_KIND, likelihoods or members or MEMBERS_OF_A_KIND),
             target=target,  # pyright: ignore[reportArgumentType]  (click has checked it)
             seed=seed,
             directory=run.path / INFERENCE,

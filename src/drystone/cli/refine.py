@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from drystone._defaults import FEWEST_NEW_SIMULATIONS, NEW_SIMULATIONS
 from drystone.cli.command import (
     cluster_client,
     cluster_option,
@@ -47,7 +48,13 @@ DRAWS = 10_000
 @run_argument
 @click.option("--at", type=click.Path(path_type=Path), required=True, help="The observation (.npy).")
 @click.option("--simulator", help="module:function (theta, rng) -> y, or module:task.  [the task of the run]")
-@click.option("--n", default=2000, show_default=True, type=click.IntRange(100), help="Further simulations.")
+@click.option(
+    "--n",
+    default=NEW_SIMULATIONS,
+    show_default=True,
+    type=click.IntRange(FEWEST_NEW_SIMULATIONS),
+    help="Further simulations.",
+)
 @click.option("--fit", "name", help="Name of the fit.  [the first of config.toml whose file exists]")
 @click.option("--theta", type=click.Path(path_type=Path), help="Parameters of simulations made elsewhere (.npy).")
 @click.option("--y", type=click.Path(path_type=Path), help="Their data (.npy).")

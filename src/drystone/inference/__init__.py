@@ -1,7 +1,7 @@
 """From simulations to one posterior, and on to a better one at your observation."""
 
-from drystone.inference.infer import MEMBERS, infer
+from drystone.inference.infer import infer
 from drystone.inference.refine import Refinement, refine
 from drystone.inference.result import Inference
 
-__all__ = ["MEMBERS", "Inference", "Refinement", "infer", "refine"]
+__all__ = ["Inference", "Refinement", "infer", "refine"]

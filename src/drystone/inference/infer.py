@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_integer, labels_of_columns, rows_of_data, shared_rows
-from drystone._defaults import EPOCHS, LOG_Y, SEED
+from drystone._defaults import EPOCHS, LOG_Y, MEMBERS_OF_A_KIND, SEED
 from drystone._files import remove, working_in
 from drystone._parallel import Executor, cores
 from drystone._resume import Record, continue_or_start
@@ -55,10 +55,8 @@ from drystone.training.warp import LogY
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["MEMBERS", "POINTS", "infer", "split_rows"]
+__all__ = ["POINTS", "infer", "split_rows"]
 
-# Members of each kind.
-MEMBERS = 8
 # Share of the rows that stop the training and fit the weights, at least and at most so many of them.
 SHARE, LEAST, MOST = 0.1, 200, 2000
 # A likelihood describes every column of y, also those that say nothing of θ: with more it is left to posteriors.
@@ -78,7 +76,7 @@ def infer(
     prior: object,
     test: tuple[ArrayLike, ArrayLike] | None = None,
     minutes: float | None = None,
-    members: int | tuple[int, int] = MEMBERS,
+    members: int | tuple[int, int] = MEMBERS_OF_A_KIND,
     target: Target = "both",
     seed: int = SEED,
     directory: str | os.PathLike[str] | None = None,

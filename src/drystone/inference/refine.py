@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_integer, rows_not_in_range, rows_of_data, seed_of
-from drystone._defaults import SEED
+from drystone._defaults import FEWEST_NEW_SIMULATIONS, NEW_SIMULATIONS, SEED
 from drystone._files import working_in
 from drystone._messages import counted, first_few
 from drystone._parallel import Executor
@@ -73,8 +73,6 @@ __all__ = ["Refinement", "refine"]
 # Share of the new simulations that no member is trained on, and the most: half of them choose members and weights,
 # the others tell what was gained. Likelihoods are normalized at each of them, which takes tenths of a second.
 HELD_OUT, MOST_HELD_OUT = 0.2, 200
-# Fewer new simulations than this would leave too few to tell.
-FEWEST = 100
 # Draws per row behind ranks.
 DRAWS_OF_RANKS = 50
 # Weights are fitted to the held-out rows only if these carry as much as so many equal ones per member.
@@ -91,7 +89,7 @@ def refine(
     *,
     at: ArrayLike,
     simulator: SimulatorWithPrior | Simulator,
-    n: int = 2000,
+    n: int = NEW_SIMULATIONS,
     simulations: tuple[ArrayLike, ArrayLike] | None = None,
     prior: object = None,
     seed: int = SEED,
@@ -150,8 +148,8 @@ def refine(
     if rows_not_in_range(y_o).size:
         raise ValueError("`at` must be finite: a posterior at NaN or infinite data is nothing to simulate from.")
     n, seed = as_integer("n", n), as_integer("seed", seed, 0)
-    if n < FEWEST:
-        raise ValueError(f"`n` must be at least {FEWEST}, a fifth of which is held out; got {n}.")
+    if n < FEWEST_NEW_SIMULATIONS:
+        raise ValueError(f"`n` must be at least {FEWEST_NEW_SIMULATIONS}, a fifth of which is held out; got {n}.")
     proposal = LocalProposal(before, y_o, p)
     with working_in(directory, own=True):
         home = None if directory is None else Path(directory)

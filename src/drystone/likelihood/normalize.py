@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drystone._arrays import as_numpy, distinct_rows, entropy_of, rows_of_data
+from drystone._defaults import DEFENSIVE, ERROR, POINTS_OF_LIKELIHOODS
 from drystone.errors import ConvergenceWarning, IntractableError, SamplingError
 from drystone.likelihood.member import CheckedLikelihood, LikelihoodMember, checked_likelihoods
 from drystone.likelihood.proposal import DefensiveMixture, Proposal, adapted, as_proposal
@@ -65,9 +66,9 @@ def normalize(
     *,
     prior: object,
     proposal: object = None,
-    draws: int = 1000,
-    defensive: float = 0.1,
-    error: float = 0.05,
+    draws: int = POINTS_OF_LIKELIHOODS,
+    defensive: float = DEFENSIVE,
+    error: float = ERROR,
     seed: int = 0,
 ) -> dict[str, NormalizedMember]:
     """Make ordinary members of likelihoods: normalized posteriors, by name.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drystone._defaults import ERROR
 from drystone.estimate import UNRELIABLE_PARETO
 
 __all__ = ["NormalizationReport", "pareto_shape", "width_in_words"]
 
-# Rows are counted whose log density may err low by more nats than this, the default of ``ds.normalize(error=)``:
-# the most points were not enough there. Above the second, a share of the rows, the proposal is to blame.
-WIDE, OFTEN = 0.05, 0.01
+# Above this share of rows whose log density may err low by more than the default error, the proposal is to blame.
+OFTEN = 0.1
 # Weights have a tail if the largest is so many times the mean.
 FAR = 5.0
 
@@ -48,9 +48,9 @@ class NormalizationReport:
 
 def width_in_words(width: np.ndarray) -> str:
     """Return by how much log densities (...) err low for want of points, and in how many rows that is much."""
-    wide = width > WIDE
+    wide = width > ERROR
     words = (
-        f"The log density errs low by at most {np.mean(width):.2g} nats on average, by more than {WIDE} in "
+        f"The log density errs low by at most {np.mean(width):.2g} nats on average, by more than {ERROR} in "
         f"{wide.mean():.1%} of the rows."
     )
     if wide.mean() > OFTEN:

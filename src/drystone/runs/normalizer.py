@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from drystone._defaults import DEFENSIVE, ERROR, POINTS_OF_LIKELIHOODS
 from drystone._files import read_sealed_json, without_seal, write_sealed_json
 from drystone.adapters import Density
 from drystone.errors import DamagedError
@@ -37,14 +38,14 @@ class RunNormalizer:
         proposal: names and weights of the posteriors that points are drawn from; none for the prior alone.
         draws: points per row, to begin with.
         defensive: share of the points that are drawn from the prior.
-        error: largest difference in nats between the naive and the conservative log density.
+        error: difference in nats between the naive and the conservative log density that few rows should exceed.
         seed: seed of the points.
     """
 
     proposal: Mapping[str, float]
-    draws: int = 1000
-    defensive: float = 0.1
-    error: float = 0.05
+    draws: int = POINTS_OF_LIKELIHOODS
+    defensive: float = DEFENSIVE
+    error: float = ERROR
     seed: int = 0
 
     @classmethod
