@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import drystone as ds
 from drystone.errors import StackingError
-from drystone.report import Observation, observe, write
+from drystone.report import Observation, write
+from drystone.report.posteriors import observe_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,8 +23,6 @@ __all__ = ["report_of_run", "report_of_table"]
 
 # The most seconds for the refits that the advice rests on.
 ADVICE_SECONDS = 10.0
-# Test rows whose posteriors are drawn.
-SHOWN_ROWS = 2
 
 
 def report_of_run(
@@ -127,15 +126,4 @@ def _observations(
     # The exact posterior was computed, so that the task's code has been imported, if it has any.
     task = load_task(config, trust=True) if config.simulate.task and evaluation.exact is not None else None
     fits = {name: with_prior(fit, config, trust) for name, fit in evaluation.comparison.fits.items()}
-    return [
-        observe(
-            f"test simulation {row}",
-            evaluation.test.y[row],
-            members,
-            fits,
-            best=evaluation.comparison.best,
-            truth=evaluation.test.theta[row],
-            task=task,
-        )
-        for row in range(min(SHOWN_ROWS, evaluation.test.N))
-    ]
+    return observe_rows(evaluation.test, members, fits, best=evaluation.comparison.best, task=task)

@@ -22,7 +22,8 @@ from drystone.errors import StackingError
 from drystone.estimate import Estimate, mean_over_rows
 from drystone.inference.inputs import one_row
 from drystone.posterior import StackedPosterior
-from drystone.report import Observation, observe, write
+from drystone.report import Observation, write
+from drystone.report.posteriors import observe_rows
 from drystone.stacking import Stacking
 from drystone.table import Table
 from drystone.tasks import Task
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Inference", "reference_rows"]
 
-# Processor time of the advice, in seconds, and rows that a report shows.
-ADVICE_SECONDS, ROWS_SHOWN = 10.0, 2
+# Processor time of the advice.
+ADVICE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,20 +161,14 @@ class Inference:
     def _observations(self, measured: Table, task: Task | None) -> list[Observation]:
         """Return draws at the first rows, of members that these were held out of."""
         members = self.held_out if self.test is None else self.members
-        word = "held-out simulation" if self.test is None else "test simulation"
-        data = np.asarray(measured.y)
-        return [
-            observe(
-                f"{word} {row}",
-                data[row],
-                members,
-                {"stacked": self.fit},
-                best=self.comparison.best,
-                truth=measured.theta[row],
-                task=task,
-            )
-            for row in range(min(ROWS_SHOWN, measured.N))
-        ]
+        return observe_rows(
+            measured,
+            members,
+            {"stacked": self.fit},
+            best=self.comparison.best,
+            task=task,
+            what="held-out simulation" if self.test is None else "test simulation",
+        )
 
     def __repr__(self) -> str:
         return f"Inference({self.posterior!r}, {counted(self.table.K, 'member')}, {self.table.N} stacking rows)"

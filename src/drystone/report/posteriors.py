@@ -15,7 +15,10 @@ from drystone.stacking.result import Stacking
 from drystone.table import Table
 from drystone.tasks import Task
 
-__all__ = ["Observation", "observe", "observe_row"]
+__all__ = ["ROWS_SHOWN", "Observation", "observe", "observe_row", "observe_rows"]
+
+# Rows of a table whose posteriors a report shows.
+ROWS_SHOWN = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +113,23 @@ def observe(
             found["exact"] = task.sample_posterior(np.asarray(y), draws, np.random.default_rng(seed))
     bounds = (fit.posterior(members).bounds for fit in fits.values())
     return Observation(label, found, truth, next((each for each in bounds if each is not None), None))
+
+
+def observe_rows(
+    table: Table,
+    members: Mapping[str, Any],
+    fits: Mapping[str, Stacking],
+    *,
+    best: str | None,
+    task: Task | None,
+    what: str = "test simulation",
+) -> list[Observation]:
+    """Draw from the members at the first rows of a table with y, whose true parameters are known."""
+    y = np.asarray(table.y)
+    return [
+        observe(f"{what} {row}", y[row], members, fits, best=best, truth=table.theta[row], task=task)
+        for row in range(min(ROWS_SHOWN, table.N))
+    ]
 
 
 def observe_row(

@@ -21,7 +21,7 @@ from drystone.report.members import members_table
 from drystone.report.metric_tables import metric_tables
 from drystone.report.page import Page, provenance, render
 from drystone.report.pictures import Picture, coverage_pictures, pair_picture, rank_pictures
-from drystone.report.posteriors import Observation, observe_row
+from drystone.report.posteriors import ROWS_SHOWN, Observation, observe_row
 from drystone.report.tables import with_error
 from drystone.report.verdict import tiles, tone_of, verdict
 from drystone.report.your_observation import your_observation
@@ -37,8 +37,6 @@ __all__ = ["write"]
 
 # Curves of so many members stand behind those of the methods: the heaviest ones. More are a grey patch.
 BACKGROUND = 40
-# Test rows that are shown as pair plots unless the caller chooses.
-ROWS_SHOWN = 2
 
 
 def write(
